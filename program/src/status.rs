@@ -71,7 +71,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return watch::run(&queue, status, context).await;
     }
     let configured: Vec<QueueName> = context.effective.config.queues.keys().cloned().collect();
-    let job = jobs::status((&broker, &configured[..]), (&queue, &status), |_| args.full).await?;
+    let fields = queue.fields(&status).await;
+    let input = fields.map(|fields| fields.map(|fields| Input::of(&fields, args.full)));
+    let job = jobs::status((&broker, &configured[..]), (&queue, &status), input).await?;
     if let Some(remark) = &job.remark {
         output::print_stderr(remark);
     }

@@ -52,7 +52,7 @@ pub(super) struct Args {
 /// Edits the letter. Without any change in the arguments, an editor shows its payload.
 pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
     let (actor, schemas) = (super::actor(&args.actor)?, context.schemas()?);
-    let letter = find(queue, &args.id).await?;
+    let letter = find(queue.dead_letters(), queue, &args.id).await?;
     let (changes, folder) = match args.edit(&letter)? {
         Some(changes) => (changes, None),
         None => match edited_by_hand(&letter).await? {

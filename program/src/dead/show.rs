@@ -11,7 +11,7 @@ use crate::times::Clock;
 
 /// Shows the letter.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let letter = find(queue, id).await?;
+    let letter = find(queue.dead_letters(), queue, id).await?;
     let shown = LetterFields::of(&letter, queue, super::limits(queue.name(), &context.effective));
     let now = queue.clock().await?;
     context.output.print_named(

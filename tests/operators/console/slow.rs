@@ -56,6 +56,17 @@ fn a_body_without_end_is_refused() {
 }
 
 #[test]
+fn a_large_head_is_refused_before_all_of_it_was_sent() {
+    let server = RedisServer::start();
+    let console = Console::start(&server, "");
+    let begun = "GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Large: ";
+    let large = |bytes: usize| format!("{begun}{}", "x".repeat(bytes - begun.len()));
+    assert_eq!(answer_to(&console, &format!("{}\r\n\r\n", large(12 * 1024))), "HTTP/1.1 200");
+    // Its end was not sent.
+    assert_eq!(answer_to(&console, &large(16 * 1024)), "HTTP/1.1 431");
+}
+
+#[test]
 fn a_form_of_somebody_unknown_is_read_only_up_to_its_bound() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");

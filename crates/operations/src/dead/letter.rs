@@ -3,7 +3,7 @@
 use serde::Serialize;
 use streamfleet::job::{Encoding, EntryId, JobId, State, Timestamp};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{DeadLetter, LetterLimits};
+use streamfleet_engine::admin::{DeadLetter, DeadLetters, LetterLimits};
 
 use crate::Error;
 use crate::jobs::status_in_any_lane;
@@ -48,7 +48,7 @@ pub struct Letter {
     pub replays: u64,
     /// The group that counts it.
     pub fingerprint: String,
-    /// The bytes of the payload.
+    /// The bytes of the payload; those of all large fields if they are kept apart and were not read.
     pub payload_bytes: usize,
     /// When the job died.
     #[serde(skip)]
@@ -77,10 +77,16 @@ impl Letter {
             lane: dead.text("dead_origin"),
             replays: count("replays").unwrap_or(0),
             fingerprint: dead.text("dead_fingerprint"),
-            payload_bytes: dead.fields.get(b"payload").map_or(0, <[u8]>::len),
+            payload_bytes: payload_bytes(dead),
             died_at,
         }
     }
+}
+
+fn payload_bytes(dead: &DeadLetter) -> usize {
+    const NAME: &[u8] = b"payload";
+    let apart = || dead.fields.offloaded().map_or(0, |offloaded| offloaded.bytes.saturating_sub(NAME.len()));
+    dead.fields.get(NAME).map_or_else(apart, <[u8]>::len)
 }
 
 /// A dead letter with all its fields.
@@ -123,11 +129,17 @@ impl LetterFields {
                 Err(_) => Field { name, form: "hex", value: hex(value) },
             }
         };
+        let fields = dead.fields.fields().map(field).collect();
+        Self { fields, ..Self::without_fields(dead, queue, limits) }
+    }
+
+    /// Shows a letter to somebody who may not see its fields.
+    pub fn without_fields(dead: &DeadLetter, queue: &Queue, limits: LetterLimits) -> Self {
         Self {
             letter: Letter::of(dead),
             queue: queue.name().to_string(),
             kept: Kept::of(dead.entry, limits),
-            fields: dead.fields.fields().map(field).collect(),
+            fields: Vec::new(),
         }
     }
 }
@@ -176,27 +188,32 @@ pub fn encoding(letter: &DeadLetter) -> Encoding {
     }
 }
 
-/// Finds the letter with this id, or of the job with this id.
+/// Finds the letter with this id, or of the job with this id, among the letters of a queue. It has its large fields unless they
+/// are [bare](DeadLetters::bare).
 ///
 /// # Errors
 ///
 /// [`Error::NotFound`] if there is none, which says what became of it; [`Error::Redis`].
-pub async fn find(queue: &Queue, id: &JobId) -> Result<DeadLetter, Error> {
-    if let Some(letter) = found(queue, id).await.map_err(Error::redis(NOT_FOUND_OUT))? {
+pub async fn find(letters: DeadLetters<'_>, queue: &Queue, id: &JobId) -> Result<DeadLetter, Error> {
+    if let Some(letter) = found(letters, queue, id).await.map_err(Error::redis(NOT_FOUND_OUT))? {
         return Ok(letter);
     }
     Err(Error::NotFound(missing(queue, id).await.map_err(Error::redis(NOT_FOUND_OUT))?))
 }
 
 /// Finds the letter with this id, or of the job with this id; `None` if there is none.
-pub(super) async fn found(queue: &Queue, id: &JobId) -> Result<Option<DeadLetter>, RedisError> {
+pub(super) async fn found(
+    letters: DeadLetters<'_>,
+    queue: &Queue,
+    id: &JobId,
+) -> Result<Option<DeadLetter>, RedisError> {
     if let Ok(entry) = id.to_string().parse::<EntryId>()
-        && let Some(letter) = queue.dead_letters().get(entry).await?
+        && let Some(letter) = letters.get(entry).await?
     {
         return Ok(Some(letter));
     }
     match status_in_any_lane(queue, id).await?.and_then(|status| status.dead) {
-        Some(entry) => queue.dead_letters().get(entry).await,
+        Some(entry) => letters.get(entry).await,
         None => Ok(None),
     }
 }
@@ -213,7 +230,7 @@ pub(super) async fn missing(queue: &Queue, id: &JobId) -> Result<String, RedisEr
 
 /// Says that somebody edited a letter, and whether the one that took its place still exists.
 pub(super) async fn replaced(queue: &Queue, id: &JobId, edited: EntryId) -> Result<String, RedisError> {
-    Ok(match queue.dead_letters().get(edited).await? {
+    Ok(match queue.dead_letters().bare().get(edited).await? {
         Some(_) => format!("{id} was edited: its dead letter is now {edited}"),
         None => format!("{id} was edited: the dead letter {edited} took its place, and is gone, too"),
     })

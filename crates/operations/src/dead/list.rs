@@ -68,8 +68,7 @@ pub async fn list(
 }
 
 /// Looks through letters until enough of them match, none is left, or the stop is requested. Returns the last letter that was
-/// looked at, unless none is left, and how many the filter cannot judge. Those that match may be large, so only a page of
-/// them is in memory.
+/// looked at, unless none is left, and how many the filter cannot judge. Large fields are read only if the filter needs them.
 async fn look(
     queue: &Queue,
     mut search: LetterSearch<'_>,
@@ -78,7 +77,7 @@ async fn look(
 ) -> Result<(Option<EntryId>, u64), Error> {
     let mut undecided = 0;
     loop {
-        let page = queue.dead_letters().search(&search).await;
+        let page = queue.dead_letters().bare().search(&search).await;
         let page = page.map_err(Error::redis("failed to read the dead letters"))?;
         page.letters.iter().for_each(&mut found);
         undecided += page.undecided;

@@ -176,7 +176,7 @@ impl Sweeper<'_> {
             if self.is_stopped() {
                 return Ok(());
             }
-            match found(self.queue, id).await {
+            match found(self.queue.dead_letters().bare(), self.queue, id).await {
                 Ok(Some(letter)) => self.letters(&[letter]).await?,
                 Ok(None) => self.missing(id).await.map_err(Error::redis(NOT_FOUND_OUT))?,
                 Err(error) if is_of_one(&error) => self.swept.fail(&id.to_string(), &error),

@@ -51,7 +51,7 @@ pub(crate) async fn status_in_any_lane(queue: &Queue, id: &JobId) -> Result<Opti
 /// The error about a job that the queue does not know. If it is the id of a dead letter, it names the job.
 pub async fn unknown(queue: &Queue, id: &JobId) -> Error {
     let letter = match id.origin() {
-        Some((entry, Lane::Normal)) => queue.dead_letters().get(entry).await.ok().flatten(),
+        Some((entry, Lane::Normal)) => queue.dead_letters().bare().get(entry).await.ok().flatten(),
         Some((_, Lane::High | Lane::Low)) | None => None,
     };
     let name = queue.name();

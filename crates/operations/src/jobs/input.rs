@@ -13,9 +13,6 @@ use super::results;
 /// The most bytes of a payload that people see unless they want all of it …
 const SHOWN_BYTES: usize = 4096;
 
-/// … and the most that its value has.
-const JSON_BYTES: usize = 64 * 1024;
-
 /// What a job got.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
 #[schema(as = JobInput)]
@@ -39,27 +36,42 @@ pub struct Input {
 }
 
 impl Input {
+    /// The most bytes of a payload that are decoded unless somebody wants all of it.
+    pub const MAX_DECODED: usize = 64 * 1024;
+
     /// Reads it from a job's fields; `is_full` shows a large payload too.
-    pub(super) fn of(fields: &Envelope, is_full: bool) -> Self {
-        let text = |name: &str| Some(String::from_utf8_lossy(fields.get(name.as_bytes())?).into_owned());
+    pub fn of(fields: &Envelope, is_full: bool) -> Self {
         let payload = fields.get(b"payload").unwrap_or_default();
-        let named = text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned());
         let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = fields.fields().filter_map(|(name, value)| {
             let name = name.strip_prefix(b"h.")?;
             Some((owned(name), owned(value)))
         });
         let encoding = encoding(fields);
-        let is_cut = payload.len() > JSON_BYTES && !is_full;
+        let is_cut = payload.len() > Self::MAX_DECODED && !is_full;
         let shown = shown(payload, encoding, if is_full { usize::MAX } else { SHOWN_BYTES }, is_cut);
         Self {
             payload: if is_cut { Value::Null } else { value(payload, encoding) },
-            payload_bytes: payload.len(),
             payload_cut: is_cut,
-            encoding: named,
             headers: headers.collect(),
-            parent: text("parent"),
             shown: Some(shown).filter(|_| !payload.is_empty()),
+            ..Self::without_values(fields)
+        }
+    }
+
+    /// Reads it for somebody who may not see the values of a job: an empty text stands for a payload that is not too large.
+    pub fn without_values(fields: &Envelope) -> Self {
+        let text = |name: &str| Some(String::from_utf8_lossy(fields.get(name.as_bytes())?).into_owned());
+        let payload_bytes = fields.get(b"payload").unwrap_or_default().len();
+        let payload_cut = payload_bytes > Self::MAX_DECODED;
+        Self {
+            payload: if payload_cut || payload_bytes == 0 { Value::Null } else { Value::from("") },
+            payload_bytes,
+            payload_cut,
+            encoding: text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned()),
+            headers: BTreeMap::new(),
+            parent: text("parent"),
+            shown: None,
         }
     }
 }
@@ -138,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_large_payload_is_cut_unless_all_of_it_is_wanted() {
-        let payload = format!("\"{}\"", "é".repeat(JSON_BYTES));
+        let payload = format!("\"{}\"", "é".repeat(Input::MAX_DECODED));
         let cut = input(&[("payload", payload.as_bytes())], false);
         assert!(cut.payload_cut && cut.payload.is_null());
         let shown = cut.shown.unwrap();
@@ -150,6 +162,21 @@ mod tests {
         let full = input(&[("payload", payload.as_bytes())], true);
         assert!(!full.payload_cut);
         assert_eq!(full.shown.unwrap(), payload);
+    }
+
+    #[test]
+    fn values_are_neither_decoded_nor_copied_for_those_who_may_not_see_them() {
+        let of = |payload: &[u8]| {
+            let fields: [(&[u8], &[u8]); 3] =
+                [(b"h.tenant", b"9"), (b"parent", b"order-7"), (b"payload", payload)];
+            Input::without_values(&Envelope::new(fields.into_iter()))
+        };
+        let small = of(b"{\"a\":1}");
+        assert_eq!((small.payload, small.payload_bytes, small.payload_cut), (json!(""), 7, false));
+        assert_eq!((small.headers.len(), small.parent.as_deref(), small.shown), (0, Some("order-7"), None));
+        let large = of(&[b'1'; Input::MAX_DECODED + 1]);
+        assert!(large.payload.is_null() && large.payload_cut);
+        assert!(of(b"").payload.is_null());
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use streamfleet::job::{Envelope, JobType, QueueName, State};
-use streamfleet::{Broker, Queue};
+use streamfleet::job::{JobType, QueueName, State};
+use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_engine::admin::{self, Status};
 
 use super::{Input, results};
@@ -131,21 +131,21 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// Adds to a job's status its steps, what keeps it from running, and what it got; `is_full` says of its fields whether a large
-/// payload is added, too. `configured` are the queues of the configuration.
+/// Adds to a job's status its steps, what keeps it from running, and what it got, as far as its fields could be read. `configured` are
+/// the queues of the configuration.
 ///
 /// # Errors
 ///
-/// [`Error::Redis`]. A payload that cannot be read is none: the report has a remark instead.
+/// [`Error::Redis`]. Fields that cannot be read are none: the report has a remark instead.
 pub async fn status(
     (broker, configured): (&Broker, &[QueueName]),
     (queue, status): (&Queue, &Status),
-    is_full: impl FnOnce(&Envelope) -> bool,
+    input: Result<Option<Input>, RedisError>,
 ) -> Result<Job, Error> {
     let steps = queue.steps().of(&status.id).await.map_err(Error::redis("failed to look up the steps"))?;
     let mut job = Job { steps: steps.as_ref().and_then(steps::summary), ..Job::new(queue, status) };
-    match queue.fields(status).await {
-        Ok(fields) => job.input = fields.map(|fields| Input::of(&fields, is_full(&fields))),
+    match input {
+        Ok(input) => job.input = input,
         Err(error) => {
             job.remark = Some(format!("the job's payload cannot be read: {}", queue.with_keys(&error)));
         }

@@ -27,8 +27,8 @@ pub use connections::{Bounds, Visitor, network_of};
 use connections::{Connection, Connections, Stage};
 pub use host::{host, names_no_site};
 
-/// The largest head of a request, roughly.
-const MAX_HEAD_BYTES: usize = 64 * 1024;
+/// The largest head of a request, roughly. Nothing else counts what heads take, and anybody may send one on each connection.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// After a failure to accept, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);

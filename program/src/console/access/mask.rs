@@ -93,17 +93,9 @@ impl Mask {
         if is_hidden { HIDDEN.into() } else { self.text(value) }
     }
 
-    /// A payload or a result as everybody may see its bytes; `None` if they are hidden as a whole, because nobody can find its
-    /// fields, or it is too large to look for them. What is written again has only what was decoded: of members with the same
-    /// name, the last one.
-    pub(in crate::console) fn bytes<'a>(
-        &self,
-        bytes: &'a [u8],
-        encoding: Option<Encoding>,
-    ) -> Option<Cow<'a, [u8]>> {
-        if self.is_empty() || bytes.is_empty() {
-            return Some(bytes.into());
-        }
+    /// A payload or a result as everybody may see its values, if anything is hidden; `None` if they are hidden as a whole, because
+    /// nobody can find its fields, or it is too large to look for them.
+    pub(in crate::console) fn value(&self, bytes: &[u8], encoding: Option<Encoding>) -> Option<Value> {
         // A value takes many times the memory of its bytes.
         if bytes.len() > Filter::MAX_PAYLOAD_BYTES {
             return None;
@@ -113,6 +105,21 @@ impl Mask {
             if is_packed { unpacked(bytes) } else { serde_json::from_slice(bytes).ok() };
         let mut value = value.filter(|value| !is_undecoded(value))?;
         self.apply(&mut value);
+        Some(value)
+    }
+
+    /// A payload or a result as everybody may see its bytes; `None` if it is hidden as a whole, as for [`Mask::value`]. What is
+    /// written again has only what was decoded: of members with the same name, the last one.
+    pub(in crate::console) fn bytes<'a>(
+        &self,
+        bytes: &'a [u8],
+        encoding: Option<Encoding>,
+    ) -> Option<Cow<'a, [u8]>> {
+        if self.is_empty() || bytes.is_empty() {
+            return Some(bytes.into());
+        }
+        let value = self.value(bytes, encoding)?;
+        let is_packed = encoding == Some(Encoding::Msgpack);
         let written =
             if is_packed { rmp_serde::to_vec_named(&value).ok()? } else { value.to_string().into_bytes() };
         Some(written.into())

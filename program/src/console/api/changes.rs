@@ -5,11 +5,12 @@ use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId};
-use streamfleet_engine::admin::{DelayedEdit, Due};
+use streamfleet_engine::admin::{DelayedEdit, DelayedJob, Due};
 use streamfleet_operations::jobs::delayed::{self, Changed, DelayedList};
 use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
-use streamfleet_operations::{self as operations, Actor};
+use streamfleet_operations::{self as operations, Actor, Error};
 use utoipa_axum::routes;
 
 use super::failure::done;
@@ -20,6 +21,7 @@ use super::privacy::View;
 use super::query::{PageParams, QueryParams};
 use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
+use super::weight::hold_fields;
 use crate::cancel::retention;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
@@ -92,6 +94,23 @@ async fn list_delayed(
     View::of(&person, &site).json(&page)
 }
 
+/// Reads a delayed job to change it. The inner error is about the job.
+///
+/// # Errors
+///
+/// [`Problem`] if the memory for it is not to be had, or too many others read.
+pub(in crate::console) async fn read_delayed(
+    site: &Site,
+    queue: &Queue,
+    id: &JobId,
+) -> Result<Result<DelayedJob, Error>, Problem> {
+    let read = site.desk().read(delayed::read(queue, id)).await?;
+    if let Ok(job) = &read {
+        hold_fields(site.desk(), &job.fields, |_| false, 0)?;
+    }
+    Ok(read)
+}
+
 /// Makes a delayed job or a retry due at once.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/run-now", tag = "jobs", request_body = Reason,
     responses((status = 200, description = "When the job is due", body = Changed)))]
@@ -103,7 +122,8 @@ async fn run_job_now(
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
+    let id = found(&site, &queue, &id).await?.id;
+    let job = read_delayed(&site, &queue, &id).await??;
     based.check(&Revision::of_job(&job, &site))?;
     let changed = delayed::run_now(&queue, &Actor::new(person.name(), &reason), &job).await;
     View::of(&person, &site).json(&done(changed)?)
@@ -149,7 +169,8 @@ async fn edit_job(
     if changes.due.is_none() && sent.payload.is_none() {
         return Err(Problem::field("body", "say what to change: delay, at or payload"));
     }
-    let job = delayed::read(&queue, &found(&site, &queue, &id).await?.id).await?;
+    let id = found(&site, &queue, &id).await?.id;
+    let job = read_delayed(&site, &queue, &id).await??;
     if let Some(payload) = &sent.payload {
         let encoding = encoding.or_else(|| jobs::encoding(&job.fields)).unwrap_or_default();
         changes = changes.payload(encoded(payload, encoding)?, encoding);

@@ -9,8 +9,9 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use streamfleet::Shutdown;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::feed::Feeds;
 use crate::console::problem::Problem;
@@ -25,6 +26,12 @@ const MOST_BYTES: usize = 240 * MIB;
 const MOST_BYTES_OF_ONE: usize = 160 * MIB;
 
 const MIB: usize = 1 << 20;
+
+/// How much of it a search takes: a page of what it reads.
+const SEARCH_BYTES: usize = 16 * MIB;
+
+/// How long a request waits for its turn to read payloads.
+const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Less than this is not counted.
 pub(super) const SMALL_BYTES: usize = 64 * 1024;
@@ -80,6 +87,7 @@ pub(in crate::console) struct Desk {
     searches: Arc<Places>,
     changes: Arc<Places>,
     batches: Arc<Places>,
+    reads: Arc<Places>,
     memory: Arc<Places>,
     streams: Arc<Places>,
     running: Mutex<JoinSet<()>>,
@@ -112,6 +120,8 @@ struct Places {
     /// What those who have one do, in words.
     what: &'static str,
     taken: Mutex<HashMap<Arc<str>, usize>>,
+    /// Wakes those who wait for a place.
+    freed: Notify,
 }
 
 /// A place for some work. It is free again once this is dropped.
@@ -120,11 +130,13 @@ pub(in crate::console) struct Held {
     of: Arc<Places>,
     asker: Arc<str>,
     places: usize,
+    /// The memory that the work takes.
+    _memory: Option<Box<Self>>,
 }
 
 impl Places {
     fn new(most: usize, most_of_one: usize, what: &'static str) -> Arc<Self> {
-        Arc::new(Self { most, most_of_one, unit: 1, what, taken: Mutex::default() })
+        Arc::new(Self { most, most_of_one, unit: 1, what, taken: Mutex::default(), freed: Notify::new() })
     }
 
     fn take(self: &Arc<Self>, asker: Arc<str>, places: usize) -> Result<Held, Problem> {
@@ -145,7 +157,23 @@ impl Places {
             )));
         }
         taken.insert(Arc::clone(&asker), own + places);
-        Ok(Held { of: Arc::clone(self), asker, places })
+        Ok(Held { of: Arc::clone(self), asker, places, _memory: None })
+    }
+
+    /// Takes one place as soon as there is one, but waits only for a while.
+    async fn take_within(self: &Arc<Self>, asker: &Arc<str>, longest: Duration) -> Result<Held, Problem> {
+        let until = Instant::now() + longest;
+        loop {
+            // Whatever is freed from here on wakes this one.
+            let freed = self.freed.notified();
+            let busy = match self.take(Arc::clone(asker), 1) {
+                Ok(held) => return Ok(held),
+                Err(busy) => busy,
+            };
+            if tokio::time::timeout_at(until, freed).await.is_err() {
+                return Err(busy);
+            }
+        }
     }
 }
 
@@ -158,6 +186,8 @@ impl Drop for Held {
                 taken.remove(&self.asker);
             }
         }
+        drop(taken);
+        self.of.freed.notify_waiters();
     }
 }
 
@@ -168,12 +198,15 @@ impl Default for Desk {
             searches: Places::new(8, 4, "searches run"),
             changes: Places::new(4, 2, "changes of many jobs run"),
             batches: Places::new(16, 8, "bodies with many jobs arrive"),
+            // Redis ends a connection to which it owes 256 MB, and with it the requests of everybody.
+            reads: Places::new(6, 3, "requests read payloads"),
             memory: Arc::new(Places {
                 most: MOST_BYTES,
                 most_of_one: MOST_BYTES_OF_ONE,
                 unit: MIB,
                 what: "MiB are taken by large bodies and payloads",
                 taken: Mutex::default(),
+                freed: Notify::new(),
             }),
             streams: Places::new(1000, 100, "clients read live events"),
             running: Mutex::default(),
@@ -183,11 +216,11 @@ impl Default for Desk {
 }
 
 impl Desk {
-    /// Takes a place for this work.
+    /// Takes a place for this work, and the memory of a search.
     ///
     /// # Errors
     ///
-    /// [`Problem`] with the status 429 if all places are taken, or as many as one person or program may have.
+    /// [`Problem`] with the status 429 if all places or the memory are taken, or as much as one person or program may have.
     pub(in crate::console) fn begin(&self, work: Work) -> Result<Held, Problem> {
         let places = match work {
             Work::Wait => &self.waiters,
@@ -196,7 +229,23 @@ impl Desk {
             Work::Batch => &self.batches,
             Work::Events => &self.streams,
         };
-        places.take(Arc::clone(&asker().name), 1)
+        let asker = asker();
+        let mut held = places.take(Arc::clone(&asker.name), 1)?;
+        if work == Work::Search {
+            held._memory = Some(Box::new(self.memory.take(Arc::clone(&asker.name), SEARCH_BYTES)?));
+        }
+        Ok(held)
+    }
+
+    /// Reads what may have a payload from Redis, when it is the turn of this request. All requests share a connection, and nobody
+    /// knows how much comes before it has come.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] with the status 429 if too many others read for too long.
+    pub(in crate::console) async fn read<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
+        let _place = self.reads.take_within(&asker().name, READ_WITHIN).await?;
+        Ok(work.await)
     }
 
     /// Notes that this request takes so much memory from now on, until its answer is sent.
@@ -351,6 +400,37 @@ mod tests {
             held.map_or_else(IntoResponse::into_response, |()| "done".into_response())
         });
         assert_eq!(status(&in_pieces.await), StatusCode::PAYLOAD_TOO_LARGE, "in pieces");
+    }
+
+    #[tokio::test]
+    async fn payloads_are_read_in_turn() {
+        let desk = Desk::default();
+        let take = async |asker: &str, longest: Duration| {
+            desk.reads.take_within(&Arc::from(asker), longest).await.ok()
+        };
+        let mut held = Vec::new();
+        for _ in 0..3 {
+            held.extend(take("=ann", Duration::ZERO).await);
+        }
+        assert_eq!(held.len(), 3);
+        assert!(take("=ann", Duration::from_millis(5)).await.is_none(), "nobody waits for ever");
+        assert!(take("=bob", Duration::ZERO).await.is_some(), "others have places of their own");
+        let mut next = Box::pin(take("=ann", Duration::from_secs(60)));
+        assert!(futures_util::poll!(&mut next).is_pending());
+        drop(held.pop());
+        assert!(next.await.is_some());
+        assert!(desk.read(async { 7 }).await.is_ok_and(|read| read == 7));
+    }
+
+    #[tokio::test]
+    async fn a_search_takes_memory_until_it_ends() {
+        let desk = Desk::default();
+        let searches = taken(&desk, "=ann", Work::Search, 4).await;
+        let hold = async |bytes| ASKER.scope(Asker::new("=ann"), async { desk.hold(bytes).is_ok() }).await;
+        assert!(!hold(MOST_BYTES_OF_ONE - 4 * SEARCH_BYTES + 1).await);
+        assert!(hold(MOST_BYTES_OF_ONE - 4 * SEARCH_BYTES).await);
+        drop(searches);
+        assert!(hold(MOST_BYTES_OF_ONE).await);
     }
 
     #[tokio::test]

@@ -12,7 +12,7 @@ use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use streamfleet_engine::admin::Status;
 use streamfleet_operations as operations;
-use streamfleet_operations::jobs::{self, Job, encoding, results};
+use streamfleet_operations::jobs::{self, Input, Job, encoding, results};
 use utoipa_axum::routes;
 
 use super::desk::Work;
@@ -21,14 +21,11 @@ use super::place::Place;
 use super::privacy::View;
 use super::query::{self, QueryParams};
 use super::revision::Revision;
-use super::weight::hold_decoded;
+use super::weight::{hold_decoded, hold_fields};
 use crate::console::access::{Mask, Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-
-/// How many copies of a payload are in memory while it is shown: as it came, as text, and as the answer.
-const COPIES: usize = 3;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -67,30 +64,48 @@ async fn get_job(
         wait_for(&site, &queue, &status.id, longest).await?;
         status = found(&site, &queue, &id).await?;
     }
-    let (view, mut held) = (View::of(&person, &site), Ok(()));
-    let is_full = |fields: &Envelope| {
-        let shows_all = full && person.sees_payloads();
-        if shows_all {
-            held = hold(&site, fields, 2);
-        }
-        shows_all && held.is_ok()
+    let view = View::of(&person, &site);
+    if let Some(result) = &status.result {
+        hold_decoded(site.desk(), (result.as_bytes(), Encoding::Json), 2)?;
+    }
+    let input = match site.desk().read(queue.fields(&status)).await? {
+        Ok(Some(fields)) => Ok(Some(input_of(&site, &view, &fields, full)?)),
+        Ok(None) => Ok(None),
+        Err(error) => Err(error),
     };
     let configured: Vec<QueueName> = site.effective().config.queues.keys().cloned().collect();
-    let job = jobs::status((site.broker(), &configured[..]), (&queue, &status), is_full).await;
-    held?;
-    let job = job?;
+    let job = jobs::status((site.broker(), &configured[..]), (&queue, &status), input).await?;
     if let Some(remark) = &job.remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
     let mut response = view.json(&job)?.into_response();
     // A revision that comes back would tell others that they have guessed the former payload.
     if status.due.is_some() && view.sees_all() {
-        let delayed = queue.delayed().get(&status.id).await.map_err(redis("failed to read the job"))?;
+        let delayed = site.desk().read(queue.delayed().get(&status.id)).await?;
+        let delayed = delayed.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
             response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &site).header());
         }
     }
     Ok(response)
+}
+
+/// What a job got, as far as this person may see it.
+///
+/// # Errors
+///
+/// [`Problem`] if there is no memory for it.
+fn input_of(site: &Site, view: &View<'_>, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
+    if !view.sees_payloads() {
+        hold_fields(site.desk(), fields, |_| false, 0)?;
+        return Ok(Input::without_values(fields));
+    }
+    let bytes = fields.get(b"payload").map_or(0, <[u8]>::len);
+    let is_decoded = is_full || bytes <= Input::MAX_DECODED;
+    // It is decoded to be read, and copied to be masked.
+    let times = if is_decoded { 2 } else { 0 };
+    hold_fields(site.desk(), fields, |name| is_decoded || name != b"payload", times)?;
+    Ok(Input::of(fields, is_full))
 }
 
 /// Waits for the end of a job. A job that has not ended, or has left no record, is no problem here.
@@ -107,8 +122,8 @@ async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> 
 ///
 /// # Errors
 ///
-/// [`Problem`] with the status 404 if the queue does not know it.
-pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
+/// [`Problem`] with the status 404 if the queue does not know it, or 429 if too many searches run.
+pub(in crate::console) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
     if let Some(status) = jobs::known(queue, id).await? {
         return Ok(status);
     }
@@ -130,20 +145,13 @@ async fn get_payload(State(site): State<Site>, person: Person, place: Place) -> 
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
     let status = found(&site, &queue, &id).await?;
     View::of(&person, &site).check_payloads()?;
-    let fields = queue.fields(&status).await.map_err(redis("failed to read the payload"))?;
+    let fields = site.desk().read(queue.fields(&status)).await?;
+    let fields = fields.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
     let fields = fields.ok_or_else(gone)?;
-    hold(&site, &fields, usize::from(!site.mask().is_empty()))?;
+    hold_fields(site.desk(), &fields, |_| false, usize::from(!site.mask().is_empty()))?;
     let (payload, media_type) = masked(&fields, site.mask())?;
     Ok(attachment(payload, media_type, "payload"))
-}
-
-/// Notes the memory that this request takes: for copies of the payload, and for decoding it `decoded` times.
-fn hold(site: &Site, fields: &Envelope, decoded: usize) -> Result<(), Problem> {
-    let payload = fields.get(b"payload").unwrap_or_default();
-    site.desk().hold(COPIES * payload.len())?;
-    let encoding = encoding(fields).unwrap_or(Encoding::Json);
-    if decoded == 0 { Ok(()) } else { hold_decoded(site.desk(), (payload, encoding), decoded) }
 }
 
 /// The payload as it may be shown, and what it is.
@@ -190,6 +198,9 @@ async fn get_result(
     }
     if status.state != streamfleet::job::State::Done {
         return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
+    }
+    if let Some(result) = &status.result {
+        hold_decoded(site.desk(), (result.as_bytes(), Encoding::Json), 1)?;
     }
     let mut value = status.result.as_ref().map_or(Value::Null, |result| results::value(result.as_bytes()));
     site.mask().apply_to_body(&mut value);

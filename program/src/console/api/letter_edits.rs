@@ -20,6 +20,7 @@ use super::place::Place;
 use super::privacy::View;
 use super::revision::{IfMatch, Revision};
 use super::sent::Sent;
+use super::weight::hold_fields;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -73,7 +74,7 @@ async fn edit_letter(
     Sent(sent): Sent<Edit>,
 ) -> Result<Json<Value>, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = match dead::find(&queue, &id).await {
+    let letter = match site.desk().read(dead::find(queue.dead_letters(), &queue, &id)).await? {
         // What the change is based on is gone.
         Err(Error::NotFound(why)) if based.is_given() => return Err(gone(&why)),
         letter => letter?,
@@ -82,6 +83,8 @@ async fn edit_letter(
     let view = View::of(&person, &site);
     let mut changes = sent.edit(&letter)?;
     view.check_places(&changes.patches)?;
+    // Single values are changed in the payload as it is decoded.
+    hold_fields(site.desk(), &letter.fields, |_| false, usize::from(!changes.patches.is_empty()))?;
     if !view.sees_all() {
         changes = changes.blind();
     }

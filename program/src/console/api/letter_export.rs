@@ -30,8 +30,8 @@ use crate::console::site::Site;
 /// What ends an export before its end.
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// The memory of an export: a page of letters, and the largest of them as JSON.
-const EXPORT_BYTES: usize = 96 << 20;
+/// The memory of an export besides that of a search, which has a page of letters: the largest of them as JSON.
+const EXPORT_BYTES: usize = 80 << 20;
 
 /// The most bytes of a payload that is decoded to mask something in it. A larger one is hidden as a whole.
 const MAX_MASKED: usize = 256 << 10;

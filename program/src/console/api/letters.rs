@@ -6,7 +6,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use streamfleet::job::{Encoding, EntryId, JobId};
+use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations::dead::{
@@ -26,15 +26,12 @@ use super::query::{self, PageParams, QueryParams};
 use super::revision::Revision;
 use super::selection::Selection;
 use super::sent::Sent;
-use super::weight::hold_decoded;
+use super::weight::hold_fields;
 use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::dead::limits;
-
-/// How many times the bytes of a payload are in memory while its letter is shown. A control character takes six bytes in JSON.
-const COPIES: usize = 8;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -117,9 +114,12 @@ struct GroupParams {
         headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
 async fn get_letter(State(site): State<Site>, person: Person, place: Place) -> Result<Response, Problem> {
     let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = dead::find(&queue, &id).await?;
-    hold(&site, &letter, person.sees_payloads() && !site.mask().is_empty())?;
-    let report = shown(&View::of(&person, &site), (&letter, &queue), &site, usize::MAX)?;
+    let (view, letters) = (View::of(&person, &site), queue.dead_letters());
+    let letters = if view.sees_payloads() { letters } else { letters.bare() };
+    let letter = site.desk().read(dead::find(letters, &queue, &id)).await??;
+    let is_decoded = view.sees_payloads() && !view.sees_all();
+    hold_fields(site.desk(), &letter.fields, |_| view.sees_payloads(), usize::from(is_decoded))?;
+    let report = shown(&view, (&letter, &queue), &site, usize::MAX)?;
     let mut response = Json(report).into_response();
     response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
     Ok(response)
@@ -134,31 +134,27 @@ pub(super) fn shown(
     most: usize,
 ) -> Result<Value, Problem> {
     let limits = limits(queue.name(), site.effective());
-    let mut shown = LetterFields::of(letter, queue, limits);
+    let fields = if view.sees_payloads() { LetterFields::of } else { LetterFields::without_fields };
+    let mut shown = fields(letter, queue, limits);
     for field in &mut shown.fields {
         mask(field, site.mask(), most);
     }
     view.value(&shown)
 }
 
-/// Notes the memory that it takes to show a letter, whose payload is decoded if anything in it is masked.
-fn hold(site: &Site, letter: &DeadLetter, is_decoded: bool) -> Result<(), Problem> {
-    let payload = letter.fields.get(b"payload").unwrap_or_default();
-    site.desk().hold(COPIES * payload.len())?;
-    if is_decoded { hold_decoded(site.desk(), (payload, Encoding::Json), 1) } else { Ok(()) }
-}
-
-/// Hides what is masked in a field of a letter. What cannot be read to find masked members is hidden as a whole.
+/// Hides what is masked in a field of a letter. What cannot be read to find masked members, or is larger than any worker reads, is
+/// hidden as a whole.
 fn mask(field: &mut Field, mask: &Mask, most: usize) {
     if mask.is_empty() {
         return;
     }
     let text = Some(&*field.value).filter(|_| field.form == "utf8");
+    let most = if field.name == "then" { most.min(FollowUps::MAX_CHAIN_BYTES) } else { most };
     let shown = match &*field.name {
         "payload" | "then" => {
             let json = text.filter(|text| text.len() <= most);
             let seen = json.and_then(|json| mask.bytes(json.as_bytes(), Some(Encoding::Json)));
-            seen.map(|seen| String::from_utf8_lossy(&seen).into_owned())
+            seen.and_then(|seen| String::from_utf8(seen.into_owned()).ok())
         }
         "raw" | "dead_before" => None,
         name => text.map(|text| mask.field(name, text).into_owned()),

@@ -43,11 +43,13 @@ use std::time::Duration;
 
 use axum::http::Method;
 
+pub(super) use self::changes::read_delayed;
 pub(super) use self::desk::{Desk, Work, asked_by, within};
+pub(super) use self::job::found;
 pub(super) use self::query::only_described;
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
-pub(super) use self::weight::hold_decoded;
+pub(super) use self::weight::{heaviest, hold_decoded, hold_fields};
 use super::access::Needs;
 use super::routes::Routes;
 

@@ -72,6 +72,11 @@ impl<'a> View<'a> {
         self.site.mask()
     }
 
+    /// Returns true if this person sees payloads, except for what is masked for everybody.
+    pub(super) fn sees_payloads(&self) -> bool {
+        self.person.sees_payloads()
+    }
+
     /// Returns true if nothing is hidden from this person.
     pub(super) fn sees_all(&self) -> bool {
         self.person.sees_payloads() && self.site.mask().is_empty()

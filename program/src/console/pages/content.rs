@@ -13,6 +13,7 @@ use super::frame::Frame;
 use super::payload::{self, Form, Shown};
 use super::terms::Terms;
 use crate::console::link::Link;
+use crate::console::problem::Problem;
 use crate::console::site::Site;
 
 /// What a job got and returned, in the open tab.
@@ -47,7 +48,17 @@ pub(super) struct Bodies<'a> {
 }
 
 /// What a job got and returned, in the tab that the address names.
-pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, wanted: &Wanted) -> Content {
+///
+/// # Errors
+///
+/// [`Problem`] if the memory to decode it is not to be had.
+pub(super) fn of(
+    frame: &Frame,
+    site: &Site,
+    here: &Link,
+    bodies: &Bodies<'_>,
+    wanted: &Wanted,
+) -> Result<Content, Problem> {
     let tabs = [("payload", "job.payload"), ("headers", "job.headers"), ("result", "job.result")];
     let tab = wanted
         .tab
@@ -68,7 +79,7 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
     };
     if !frame.sees_payloads() {
         content.note = Some(frame.t("job.hidden").to_owned());
-        return content;
+        return Ok(content);
     }
     let body: Option<(Vec<u8>, Option<Encoding>)> = match tab {
         "headers" => {
@@ -88,23 +99,22 @@ pub(super) fn of(frame: &Frame, site: &Site, here: &Link, bodies: &Bodies<'_>, w
         if content.headers.is_empty() {
             content.note = Some(frame.t("job.none").to_owned());
         }
-        return content;
+        return Ok(content);
     };
     let form = wanted.form.as_deref().and_then(Form::of_name).unwrap_or(Form::of_encoding(encoding, &bytes));
     let link = |one: Form| here.clone().with("tab", tab).with("form", one.as_str()).to_string();
     content.forms = Form::ALL.map(|one| (one.key(), link(one), one == form)).into();
-    let Some(bytes) = site.mask().bytes(&bytes, encoding) else {
-        content.note = Some(frame.t("job.masked").to_owned());
-        return content;
+    site.desk().hold(payload::weight(&bytes))?;
+    let shown = payload::shown((&bytes, encoding), form, site.mask());
+    let note = match &shown {
+        None => Some("job.masked"),
+        Some(Shown { is_other: true, .. }) => Some("job.other_form"),
+        Some(Shown { is_cut: true, .. }) => Some("job.cut"),
+        Some(Shown { .. }) => None,
     };
-    let shown = payload::shown(&bytes, form);
-    content.note = match &shown {
-        Shown { is_other: true, .. } => Some(frame.t("job.other_form").to_owned()),
-        Shown { is_cut: true, .. } => Some(frame.t("job.cut").to_owned()),
-        Shown { .. } => None,
-    };
-    content.shown = Some(shown);
-    content
+    content.note = note.map(|key| frame.t(key).to_owned());
+    content.shown = shown;
+    Ok(content)
 }
 
 /// The most bytes that headers take in a page, how many one of them takes beside its name and value, and the most letters of a

@@ -166,7 +166,7 @@ async fn search(
     let search = LetterSearch::new(&criteria.filter, now).newest_first(true);
     loop {
         let search = search.after(before).most(ROWS - found.letters.len());
-        let page = queue.dead_letters().search(&search).await;
+        let page = queue.dead_letters().bare().search(&search).await;
         let page =
             page.map_err(|error| target::redis("the dead letters could not be read", queue, &error))?;
         found.letters.extend(page.letters.into_iter().filter(|letter| criteria.lists_letter(letter)));

@@ -18,11 +18,12 @@ use super::table::{Cell, Table, state_class, state_key};
 use super::target;
 use super::timeline::{Span, Timeline};
 use crate::console::access::Role;
+use crate::console::api::{found, hold_fields};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 use crate::times::rfc3339;
-use streamfleet_operations::{jobs, unserved};
+use streamfleet_operations::unserved;
 
 /// The most log lines of a page, and the most bytes that they take in it.
 const MAX_LINES: usize = 100;
@@ -79,7 +80,7 @@ pub(super) async fn show(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let status = find(&queue, &id).await?;
+    let status = find(&site, &queue, &id).await?;
     let job_type = status.job_type.parse::<JobType>().ok();
     let waits = matches!(status.state, State::Waiting | State::Scheduled | State::Retrying);
     let remark = async {
@@ -89,12 +90,16 @@ pub(super) async fn show(
         }
     };
     let ledgers = queue.steps();
-    let (steps, fields, remark) = tokio::join!(ledgers.of(&status.id), queue.fields(&status), remark);
+    let fields = site.desk().read(queue.fields(&status));
+    let (steps, fields, remark) = tokio::join!(ledgers.of(&status.id), fields, remark);
     let steps = steps.map_err(|error| target::redis("the steps could not be read", &queue, &error))?;
     // A payload that cannot be read hides nothing else.
-    let fields = fields.ok().flatten();
+    let fields = fields?.ok().flatten();
+    if let Some(fields) = &fields {
+        hold_fields(site.desk(), fields, |_| false, 0)?;
+    }
     let prospects = Prospects::read(&site, (&queue, &status), fields.as_ref()).await;
-    let page = page(&frame, &site, (&queue, &status), (steps.as_ref(), fields.as_ref()), &wanted);
+    let page = page(&frame, &site, (&queue, &status), (steps.as_ref(), fields.as_ref()), &wanted)?;
     let mut page = JobPage {
         remark,
         next: next_step::of(&frame, &status, &prospects),
@@ -112,13 +117,9 @@ pub(super) async fn show(
 ///
 /// # Errors
 ///
-/// [`Problem`] if the queue does not know it.
-pub(super) async fn find(queue: &Queue, id: &str) -> Result<Status, Problem> {
-    let id = target::job(id)?;
-    match jobs::find(queue, &id).await? {
-        Some(status) => Ok(status),
-        None => Err(jobs::unknown(queue, &id).await.into()),
-    }
+/// [`Problem`] if the queue does not know it, or too many searches run.
+pub(super) async fn find(site: &Site, queue: &Queue, id: &str) -> Result<Status, Problem> {
+    found(site, queue, &target::job(id)?).await
 }
 
 fn page<'a>(
@@ -127,14 +128,14 @@ fn page<'a>(
     (queue, status): (&Queue, &Status),
     (steps, fields): (Option<&StepsStatus>, Option<&Envelope>),
     wanted: &Wanted,
-) -> JobPage<'a> {
+) -> Result<JobPage<'a>, Problem> {
     let (name, id) = (queue.name().as_str(), status.id.to_string());
     let seen =
         |text: &Option<String>| text.as_ref().map(|text| frame.said(text)).filter(|text| !text.is_empty());
     let bodies = Bodies { fields, result: status.result.as_deref() };
     let lines = if frame.sees_payloads() { newest(&status.log) } else { &[] };
     let decides = frame.may(Role::Operator, queue.name());
-    JobPage {
+    Ok(JobPage {
         frame,
         queue: name.to_owned(),
         queue_link: Link::queue(name, &[]).to_string(),
@@ -149,13 +150,13 @@ fn page<'a>(
         attempts: (!status.attempts.is_empty()).then(|| attempts(frame, status)),
         log: lines.iter().map(|line| (rfc3339(line.at), utc(line.at), frame.said(&line.text))).collect(),
         logged: logged(frame, lines.len() as u64, status.logged),
-        content: content::of(frame, site, &Link::job(name, &id), &bodies, wanted),
+        content: content::of(frame, site, &Link::job(name, &id), &bodies, wanted)?,
         graph: steps.and_then(|steps| Graph::of(frame, steps)),
         verdicts: steps.and_then(|steps| Verdicts::of(frame, (name, &id), steps, decides)),
         commands: content::copies(frame, site, (queue, status), fields),
         actions: actions(frame, queue, status, fields.is_some()),
         id,
-    }
+    })
 }
 
 /// The newest lines of a log that a page has room for.

@@ -19,6 +19,7 @@ use super::table::state_key;
 use super::{job, submit, target};
 use crate::cancel::retention;
 use crate::console::access::Person;
+use crate::console::api::read_delayed;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -49,7 +50,7 @@ pub(super) async fn ask(
     Path((name, id, action)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let status = job::find(&queue, &id).await?;
+    let status = job::find(&site, &queue, &id).await?;
     let id = status.id.to_string();
     let (to, back) = (Link::queue(&name, &["jobs", &id, &action]), Link::job(&name, &id));
     let form = |title: &str| {
@@ -73,7 +74,7 @@ pub(super) async fn ask(
                 .button("action.reschedule")
         }
         "edit" => {
-            let job = delayed::read(&queue, &status.id).await?;
+            let job = read_delayed(&site, &queue, &status.id).await??;
             let (text, _) = text_of(&frame, &site, &job.fields)?;
             form("act.edit")
                 .line(frame.t("act.edit_line"))
@@ -99,6 +100,7 @@ pub(super) fn text_of(
     let payload = fields.get(b"payload").unwrap_or_default();
     let encoding = jobs::encoding(fields).unwrap_or(Encoding::Raw);
     let text = match encoding {
+        Encoding::Msgpack if payload.len() > MAX_EDITED => None,
         Encoding::Msgpack => super::payload::value(payload, Encoding::Msgpack).map(|value| value.to_string()),
         Encoding::Json | Encoding::Raw => std::str::from_utf8(payload).ok().map(str::to_owned),
     };
@@ -116,7 +118,7 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let id = job::find(&queue, &id).await?.id;
+    let id = job::find(&site, &queue, &id).await?.id;
     let actor = Actor::new(person.name(), &reason(&order.reason));
     let done = match action.as_str() {
         "cancel" => {
@@ -156,7 +158,7 @@ async fn change(
     (actor, action): (&Actor, &str),
     order: &Order,
 ) -> Result<Result<Noted<Changed>, Error>, Problem> {
-    let job = match delayed::read(queue, id).await {
+    let job = match read_delayed(site, queue, id).await? {
         Ok(job) => job,
         Err(error) => return Ok(Err(error)),
     };

@@ -50,7 +50,7 @@ pub(super) async fn show(
     Query(wanted): Query<Wanted>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let letter = target::letter(&queue, &entry).await?;
+    let letter = target::letter((&site, &queue), &entry, frame.sees_payloads()).await?;
     let id = letter.job();
     let (graph, verdicts) = job::steps_of(&frame, &queue, &id).await.unzip();
     let here = Link::queue(&name, &["dead", &entry]);
@@ -65,7 +65,7 @@ pub(super) async fn show(
             (&letter, &Kept::of(letter.entry, limits(queue.name(), site.effective()))),
         ),
         error: Some(frame.said(&letter.text("dead_error"))).filter(|text| !text.is_empty()),
-        content: content::of(&frame, &site, &here, &bodies, &wanted),
+        content: content::of(&frame, &site, &here, &bodies, &wanted)?,
         graph,
         verdicts,
         actions: actions(&frame, &queue, &here),
@@ -144,7 +144,7 @@ pub(super) async fn ask(
     Path((name, entry, action)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let letter = target::letter(&queue, &entry).await?;
+    let letter = target::letter((&site, &queue), &entry, action == "edit").await?;
     let (to, back) = (Link::queue(&name, &["dead", &entry, &action]), Link::queue(&name, &["dead", &entry]));
     let values = [("job", &*letter.job().to_string()), ("queue", &*name)];
     let about = frame
@@ -175,7 +175,7 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let letter = target::letter(&queue, &entry).await?;
+    let letter = target::letter((&site, &queue), &entry, action == "edit").await?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
     let (way, text, to) = match action.as_str() {
         "replay" => (Sweep::Replay, "letter.replayed", Link::job(&name, &letter.job().to_string())),

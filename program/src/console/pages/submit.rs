@@ -16,7 +16,7 @@ use super::section::Section;
 use super::terms_form::TermsForm;
 use super::{commands, job, job_actions, target};
 use crate::console::access::{Person, Role};
-use crate::console::api::hold_decoded;
+use crate::console::api::{hold_decoded, hold_fields};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -126,11 +126,12 @@ impl Draft {
             let why = format!("the queue {} is not yours to see", queue.name());
             return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
         }
-        let status = job::find(&queue, &self.job).await?;
-        let fields = queue.fields(&status).await;
+        let status = job::find(site, &queue, &self.job).await?;
+        let fields = site.desk().read(queue.fields(&status)).await?;
         let fields =
             fields.map_err(|error| target::redis("the payload could not be read", &queue, &error))?;
         let fields = fields.ok_or_else(|| Problem::not_found("the payload no longer exists"))?;
+        hold_fields(site.desk(), &fields, |_| false, 0)?;
         let (payload, encoding) = job_actions::text_of(frame, site, &fields)?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = fields

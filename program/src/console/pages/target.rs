@@ -8,6 +8,7 @@ use streamfleet_engine::admin::DeadLetter;
 
 use super::frame::Frame;
 use crate::console::access::Role;
+use crate::console::api::hold_fields;
 use crate::console::link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -39,15 +40,22 @@ pub(super) fn job(id: &str) -> Result<JobId, Problem> {
     part("id", id)
 }
 
-/// The dead letter that the path names.
+/// The dead letter that the path names, with its large fields if somebody needs them.
 ///
 /// # Errors
 ///
-/// [`Problem`] if it does not exist; says if another took its place.
-pub(super) async fn letter(queue: &Queue, entry: &str) -> Result<DeadLetter, Problem> {
+/// [`Problem`] if it does not exist; says if another took its place. Or if the memory for it is not to be had.
+pub(super) async fn letter(
+    (site, queue): (&Site, &Queue),
+    entry: &str,
+    is_whole: bool,
+) -> Result<DeadLetter, Problem> {
     let entry = part::<EntryId>("letter", entry)?;
     let failed = |error| redis("the dead letter could not be read", queue, &error);
-    if let Some(letter) = queue.dead_letters().get(entry).await.map_err(failed)? {
+    let letters = queue.dead_letters();
+    let letters = if is_whole { letters } else { letters.bare() };
+    if let Some(letter) = site.desk().read(letters.get(entry)).await?.map_err(failed)? {
+        hold_fields(site.desk(), &letter.fields, |_| false, 0)?;
         return Ok(letter);
     }
     let edited = queue.dead_letters().edited(entry).await.map_err(failed)?;

@@ -227,3 +227,27 @@ async fn delayed_jobs_are_listed_page_by_page() {
     console.get("queues/nowhere/delayed").await.problem(404);
     assert_eq!(console.get("queues/default/delayed?after=x").await.wrong(422), "query.after");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_searches_for_a_job_in_a_place_as_a_request_does() {
+    const ADD: &str =
+        "for nth = 1, 10000 do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', nth .. ARGV[1]) end";
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for part in 0..4 {
+        let id = format!("-{part}-{}", "x".repeat(100));
+        server.cmd(&["EVAL", ADD, "1", "sf:{default}:jobs", &id]);
+    }
+    // Nobody reads what these find, which is more than a connection holds.
+    let mut searches = Vec::new();
+    for _ in 0..4 {
+        let request = console.ask(Method::GET, PATH).header("accept", "application/x-ndjson");
+        searches.push(request.send().await);
+    }
+    for path in ["queues/default/jobs/nothing", "/queues/default/jobs/nothing"] {
+        assert_eq!(console.get(path).await.status, 429, "{path}");
+        let other = send(console.ask_as("blind", Method::GET, path)).await;
+        assert_eq!(other.status, 404, "{path}");
+    }
+    drop(searches);
+}

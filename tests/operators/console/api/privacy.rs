@@ -74,6 +74,47 @@ async fn a_large_payload_takes_bounded_memory() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_field_of_a_letter_takes_bounded_memory() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "mask = [\"card\"]\n").await;
+    let bury = |fields: &[&str]| -> String {
+        let letter = ["XADD", "sf:{default}:dead", "*", "type", "test", "dead_reason", "malformed"];
+        redis::from_redis_value(server.cmd(&[&letter[..], fields].concat())).unwrap()
+    };
+    let chain = format!("[{}1]", "{\"\":1},".repeat(300_000));
+    let control = "\u{1}".repeat(9 << 20);
+    let (long, large) =
+        (bury(&["payload", "{}", "then", &chain]), bury(&["payload", "{}", "h.big", &control]));
+    let get = async |token: &str, letter: &str| {
+        send(console.ask_as(token, Method::GET, &format!("queues/default/dead/{letter}"))).await
+    };
+    let shown = get("admin", &long).await.ok(200);
+    let then = shown["fields"].as_array().unwrap().iter().find(|field| field["name"] == "then").unwrap();
+    assert_eq!(then["value"], "***", "no worker would read it");
+    get("admin", &large).await.problem(413);
+    assert_eq!(get("viewer", &large).await.ok(200)["fields"], json!([]));
+    let page = console.get("queues/default/dead").await.ok(200);
+    assert_eq!(values(&page, "letter"), [large, long]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_who_read_a_large_payload_keep_nobody_out() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let payload = "x".repeat(7 << 20);
+    console.submit("mail", &json!({"type": "test", "id": "big", "delay": "1h", "payload": payload})).await;
+    server.cmd(&["CONFIG", "SET", "client-output-buffer-limit", "normal 67108864 0 0"]);
+    let read = async |nth: usize| {
+        let token = if nth.is_multiple_of(2) { "admin" } else { "limited" };
+        let request = console.ask_as(token, Method::GET, "queues/mail/jobs/big/payload");
+        send(request).await.status
+    };
+    let statuses = futures_util::future::join_all((0..40).map(read)).await;
+    assert!(statuses.iter().all(|status| [200, 429].contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&200), "{statuses:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn masked_fields_are_told_to_nobody() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"Card\"]\n").await;
