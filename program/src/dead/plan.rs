@@ -46,7 +46,8 @@ pub(super) async fn confirm(
     if answer.as_deref().is_some_and(confirm::is_yes) { Ok(()) } else { Err(cancelled()) }
 }
 
-fn cancelled() -> anyhow::Error {
+/// Says that nothing was done, because somebody does not agree or a signal came.
+pub(super) fn cancelled() -> anyhow::Error {
     anyhow::anyhow!("cancelled: nothing was changed")
 }
 
