@@ -115,14 +115,17 @@ async fn selected(
     let queue = broker.queue(queue);
     let selected = queue.dead_letters().select(filter).await;
     let selection = selected.context("failed to read the dead letters")?;
-    let mut planned = None;
-    if !args.yes {
+    let planned = if !args.yes {
         let letters = plan::show(&queue, &selection, context).await?;
         if letters > 0 {
             plan::confirm(sweep::question(way), letters, &queue, context).await?;
         }
-        planned = Some(letters);
-    }
+        Some(letters)
+    } else if way == Sweep::Drop {
+        Some(plan::count(&queue, &selection, context).await?.letters)
+    } else {
+        None
+    };
     let is_none = planned == Some(0) || selection.last.is_none();
     Ok((!is_none).then_some((queue, Selected { selection, planned })))
 }

@@ -17,6 +17,21 @@ const SHOWN: usize = 10;
 ///
 /// Another error than those of Redis if a signal comes first.
 pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context) -> anyhow::Result<u64> {
+    let plan = count(queue, selection, context).await?;
+    output::print_stderr(&text(&plan, selection));
+    Ok(plan.letters)
+}
+
+/// Counts the letters that are selected.
+///
+/// # Errors
+///
+/// As [`show`].
+pub(super) async fn count(
+    queue: &Queue,
+    selection: &Selection,
+    context: &Context,
+) -> anyhow::Result<SelectionPlan> {
     let bar = output::progress(context.output, Some(selection.total), "dead letters");
     let plan = tokio::select! {
         biased;
@@ -24,9 +39,7 @@ pub(super) async fn show(queue: &Queue, selection: &Selection, context: &Context
         plan = queue.dead_letters().plan(selection, |read| bar.set_position(read)) => Some(plan),
     };
     bar.finish_and_clear();
-    let plan = plan.ok_or_else(cancelled)?.context("failed to read the dead letters")?;
-    output::print_stderr(&text(&plan, selection));
-    Ok(plan.letters)
+    plan.ok_or_else(cancelled)?.context("failed to read the dead letters")
 }
 
 /// Asks a person.
