@@ -65,7 +65,7 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     assert_eq!(replayed["replayed"], 3);
     let snapshot = queue.snapshot().await.unwrap();
     assert_eq!((snapshot.dead, snapshot.waiting()), (200, 3));
-    let noted = json(&server, &["audit", "--limit", "2"]);
+    let noted = json(&server, &["audit", "--limit", "3"]);
     let last = &noted["items"][0];
     assert_eq!(
         (&last["who"], &last["why"], &last["count"]),
@@ -75,13 +75,22 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
         (&last["what"], &last["target"], &last["outcome"]),
         (&"dead replay".into(), &"--type report".into(), &"done".into())
     );
-    let first = &noted["items"][1];
+    let (end, begin) = (&noted["items"][1], &noted["items"][2]);
+    let task = format!("task {}", dropped["task"].as_str().unwrap());
     assert_eq!(
-        (&first["what"], &first["count"], &first["outcome"]),
-        (&"dead drop".into(), &1000.into(), &"done".into())
+        (&begin["what"], &begin["count"], &begin["outcome"]),
+        (&"dead drop".into(), &1000.into(), &task.as_str().into())
+    );
+    assert_eq!(
+        (&end["what"], &end["count"], &end["target"]),
+        (&"task done".into(), &1000.into(), &task.into())
     );
     let all = json(&server, &["audit"]);
-    assert_eq!(all["items"].as_array().unwrap().len(), 2, "each is noted once");
+    assert_eq!(
+        all["items"].as_array().unwrap().len(),
+        3,
+        "a replay is noted once, a task at its beginning and its end"
+    );
 }
 
 /// Writes a letter by hand for a job of its own, and returns the letter's id.

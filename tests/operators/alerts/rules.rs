@@ -254,7 +254,7 @@ async fn a_campaign_that_stopped_itself_is_an_incident() {
     let id = queue.campaigns().start(&selection, rules, &ann).await.unwrap().value;
     let known = until_open(&broker, IncidentKind::CampaignStopped).await;
     assert_eq!(known.incident.key, id);
-    assert_eq!(known.incident.command(), format!("streamfleet campaigns show {id} --queue default"));
+    assert_eq!(known.incident.command(), format!("streamfleet tasks show {id} --queue default"));
     alerts.stop().await;
     fleet.stop().await;
 }
