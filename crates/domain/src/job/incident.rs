@@ -232,7 +232,7 @@ impl Incident {
             IncidentKind::CampaignStopped if has_key => {
                 format!("streamfleet tasks show {}{queue}", self.key)
             }
-            IncidentKind::CampaignStopped => format!("streamfleet campaigns list{queue}"),
+            IncidentKind::CampaignStopped => format!("streamfleet tasks list{queue}"),
             IncidentKind::QueuePaused => format!("streamfleet gates list{queue}"),
             IncidentKind::RedisMemory => "streamfleet check".to_owned(),
         }

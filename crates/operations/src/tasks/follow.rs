@@ -12,10 +12,10 @@ use crate::{Control, Error};
 /// How often it looks whether there is more to do.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Carries a task on until it is over, also beside others who do. If the stop is requested first, the task is left as it is: the fleet goes on
-/// with it. The progress is how many jobs or letters it has looked at.
+/// Carries a task on until it is over, also beside others who do. If the stop is requested first, the task is left as it is: the
+/// fleet goes on with it. The progress is how many jobs or letters it has looked at.
 ///
-/// It only watches a task that replays letters, because those who carry that one on also tell the metrics how its jobs fare.
+/// A task that replays letters is only watched: the leader, which carries it on, also reports how its jobs fare.
 ///
 /// # Errors
 ///

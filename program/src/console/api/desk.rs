@@ -254,13 +254,14 @@ impl Desk {
     /// to the workers of its queue.
     pub(in crate::console) fn carry_on(&self, queue: Queue, id: String, stop: Shutdown) {
         let Ok(held) = self.tasks.take(Arc::clone(&asker().name), 1) else {
-            return tracing::info!(task = id, "the console carries on too many tasks for another one");
+            tracing::info!(task = %id, "the console carries on too many tasks for another one");
+            return;
         };
         self.spawn(async move {
             let _held = held;
             let control = Control { stop: &stop, progress: &|_| {} };
             if let Err(error) = tasks::follow(&queue, &id, control).await {
-                tracing::warn!(task = id, %error, "the console does not carry on a task any more");
+                tracing::warn!(task = %id, %error, "the console does not carry on a task any more");
             }
         });
     }
