@@ -78,7 +78,7 @@ Exit codes:
   3  Redis is unreachable, or refuses the request
   4  the requested object does not exist
   5  a check found errors
-  6  the wait ended before the job or the task did, or the worker was drained; the job, task or drain continues
+  6  the wait ended before the job or task did, or the worker was drained; the job, task or drain continues
   7  the queue accepts no more jobs for now; only enqueue --bulk may have submitted some, and says which
   8  the job is accepted, but the requested durability is not confirmed
 

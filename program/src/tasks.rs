@@ -149,13 +149,13 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 pub(crate) async fn finish(
     queue: &Queue,
     begun: TaskReport,
-    wait: WaitArgs,
+    args: WaitArgs,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    if wait.detach {
+    if args.detach {
         return print(&begun, context);
     }
-    let ended = self::wait(queue, &begun, context).await?;
+    let ended = wait(queue, &begun, context).await?;
     print(&ended, context)?;
     Ok(exit(&ended))
 }
