@@ -22,7 +22,7 @@ pub(crate) enum Exit {
     NotFound,
     /// A check found errors.
     Unfit,
-    /// The wait timed out before the job ended, or the worker was drained.
+    /// The wait ended before the job or the task did, or before the worker was drained.
     Unfinished,
     /// The queue accepts no more jobs for now. Only a bulk submission may have submitted some.
     Full,

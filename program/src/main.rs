@@ -7,7 +7,6 @@ mod audit;
 mod batch;
 mod bench;
 mod bulk;
-mod campaigns;
 mod cancel;
 mod check;
 mod completions;
@@ -34,6 +33,7 @@ mod reproduce;
 mod stats;
 mod status;
 mod steps;
+mod tasks;
 mod top;
 mod watch;
 mod worker;
@@ -60,8 +60,8 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 9] =
-    ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues", "dead"];
+const SERVING: [&str; 11] =
+    ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues", "dead", "tasks", "campaigns"];
 
 /// Examples, and the exit codes, which scripts may rely on.
 const AFTER_HELP: &str = "\
@@ -77,7 +77,7 @@ Exit codes:
   3  Redis is unreachable, or refuses the request
   4  the requested object does not exist
   5  a check found errors
-  6  the wait timed out before the job ended, or the worker was drained; the job, or the drain, continues
+  6  the wait ended before the job or task did, or the worker was drained; the job, task or drain continues
   7  the queue accepts no more jobs for now; only enqueue --bulk may have submitted some, and says which
   8  the job is accepted, but the requested durability is not confirmed
 
@@ -152,8 +152,9 @@ enum Command {
     Workers(workers::Args),
     /// List, group, show, export, replay, drop or edit dead letters.
     Dead(Box<dead::Args>),
-    /// List, show, pause, resume or stop campaigns: bulk replays that `dead replay` began.
-    Campaigns(campaigns::Args),
+    /// List, show, pause, resume, stop or undo tasks: what commands about many jobs have begun.
+    #[command(alias = "campaigns")]
+    Tasks(tasks::Args),
     /// List incidents, silence their reminders, or send a test message.
     Alerts(alerts::Args),
     /// Show what people did: to queues, which queues they deleted, and about incidents.
@@ -213,8 +214,9 @@ impl Command {
         let is_console = matches!(self, Self::Console(args) if args.serves());
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
         let is_sweep = matches!(self, Self::Dead(args) if args.serves());
+        let is_undo = matches!(self, Self::Tasks(args) if args.serves());
         let is_other = matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_));
-        is_bulk || is_console || is_drastic || is_sweep || is_other
+        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_other
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
@@ -240,7 +242,7 @@ impl Command {
             Self::Workers(args) => workers::run(args, context).await,
             Self::Events(args) => events::run(args, context).await,
             Self::Dead(args) => dead::run(*args, context).await,
-            Self::Campaigns(args) => campaigns::run(args, context).await,
+            Self::Tasks(args) => tasks::run(args, context).await,
             Self::Alerts(args) => alerts::run(args, context).await,
             Self::Audit(args) => audit::run(args, context).await,
             Self::Delayed(args) => delayed::run(args, context).await,

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use streamfleet_engine::admin::{CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{Filter, ReplayRules, TaskState};
 
 use harness::alone::alone;
-use harness::campaigns::{begin, until_campaign, write};
+use harness::campaigns::{begin, counts, until_campaign, write};
 use harness::fleet::queue;
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
@@ -45,18 +45,18 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
     assert_eq!((plan.letters, plan.groups.len()), (LETTERS as u64, 1));
 
     // What killed the jobs is still there.
-    let rules = CampaignRules::default().rate(RATE).canary(10).stop_at(5.0);
+    let rules = ReplayRules::default().rate(RATE).canary(10).stop_at(5.0);
     let first = begin(&queue, rules).await;
     let broken = worker(&server, "{ exec = { command = [\"false\"] } }").start();
-    let stopped = until_campaign(&queue, &first, CampaignState::Stopped).await;
-    assert!(stopped.counts.replayed <= 10, "{stopped:?}");
+    let stopped = until_campaign(&queue, &first, TaskState::Stopped).await;
+    assert!(stopped.replay.unwrap().replayed <= 10, "{stopped:?}");
     until("all to be dead", SOON, || server.cmd(&["XLEN", DEAD]) == Value::Int(LETTERS as i64));
     broken.kill9();
 
     let launch = worker(&server, "\"noop\"");
     let mut workers = vec![launch.start(), launch.start()];
     let second = begin(&queue, rules).await;
-    let replayed = async || queue.campaigns().get(&second).await.unwrap().unwrap().counts.replayed;
+    let replayed = async || counts(&queue, &second).await.replayed;
     until_async("the first to be replayed", SOON, async || replayed().await > 0).await;
     let (since, mut without_leader) = (Instant::now(), Duration::ZERO);
     for least in [3_000, 6_000] {
@@ -80,9 +80,9 @@ async fn ten_thousand_letters_come_back_at_their_rate_though_leaders_die() {
         took >= wanted * 0.95 && rest <= wanted * 1.5,
         "{took} s, {rest} s with a leader, not {wanted} s"
     );
-    let done = until_campaign(&queue, &second, CampaignState::Done).await;
+    let done = until_campaign(&queue, &second, TaskState::Done).await;
     workers.iter().for_each(Worker::kill9);
-    let counts = done.counts;
+    let counts = done.replay.unwrap();
     assert_eq!((counts.succeeded, counts.skipped, counts.alive()), (LETTERS as u64, 0, 0));
     assert_eq!(server.cmd(&["XLEN", DEAD]), Value::Int(0));
 }

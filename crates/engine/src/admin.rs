@@ -45,20 +45,18 @@ pub use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKi
 pub use crate::job::number::grouped;
 pub use crate::job::patch::{Patch, PatchError};
 pub use crate::job::payload::{read_msgpack, unpacked};
-pub use crate::job::task::TaskState as CampaignState;
-pub use crate::job::task::{ReplayCounts as CampaignCounts, ReplayRules as CampaignRules};
 pub use crate::job::task::{ReplayCounts, ReplayRules, TaskState};
 pub use crate::{
     Acknowledgment, Action, Advance, Amended, Attempt, AuditCursor, AuditLog, AuditPage, AuditSearch,
     AuditSource, Awaited, Batch, BulkAction, BulkCursor, BulkError, BulkJobs, BulkPage, BulkPlan,
-    BulkSelection, BulkTally, BulkTerms, Campaign, CampaignError, Campaigns, Cancellation, Consumer, Cron,
-    CronStatus, CronTable, DeadGroup, DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Delayed,
-    DelayedEdit, DelayedJob, DeletedPage, DeletionLog, Drain, DrainOutcome, Due, EditError, EventStream,
-    Evicted, FoundJob, GateStatus, Gates, Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch,
-    JobWalk, Joined, Kept, KeptBack, KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits,
-    LetterSearch, Listed, LogLine, MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction,
-    PastEvent, PastIncident, Progress, QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample,
-    SelectedPage, Selection, SelectionPlan, Server, Status, Step, StepLedgers, StepsStatus, Task, TaskAction,
-    TaskCounts, TaskCursor, TaskError, TaskPage, Tasks, TypeFigures, TypeStats, UnknownType, Unread,
-    Upcoming, WIRE_VERSION, WorkerInfo, stream_name,
+    BulkSelection, BulkTally, BulkTerms, Cancellation, Consumer, Cron, CronStatus, CronTable, DeadGroup,
+    DeadGroups, DeadLetter, DeadLetters, DecideError, Decided, Delayed, DelayedEdit, DelayedJob, DeletedPage,
+    DeletionLog, Drain, DrainOutcome, Due, EditError, EventStream, Evicted, FoundJob, GateStatus, Gates,
+    Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, JobWalk, Joined, Kept, KeptBack,
+    KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, LetterSearch, Listed, LogLine,
+    MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
+    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
+    Server, Status, Step, StepLedgers, StepsStatus, Task, TaskAction, TaskCounts, TaskCursor, TaskError,
+    TaskPage, Tasks, TypeFigures, TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo,
+    stream_name,
 };

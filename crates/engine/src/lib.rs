@@ -107,10 +107,8 @@ pub use submit::enqueue::{NewJob, NotAccepted, RESEND_WITHIN, Row, Turn, drawn_c
 pub use submit::unique::{JobWithId, LockHolder, SubmitOutcome, Unique};
 pub use submit::unique::{UniqueMode, UniqueScope};
 pub use tasks::advance::Advance;
-pub use tasks::campaigns::{Campaign, Campaigns};
 pub use tasks::listing::KnownTask;
 pub use tasks::listing::{TaskCursor, TaskPage};
-pub use tasks::registry::TaskError as CampaignError;
 pub use tasks::registry::{TaskError, Tasks};
 pub use tasks::task::{Task, TaskAction, TaskCounts};
 

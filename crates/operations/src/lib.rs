@@ -21,6 +21,7 @@ mod role;
 pub mod stats;
 pub mod steps;
 pub mod submit;
+pub mod tasks;
 pub mod times;
 pub mod unserved;
 

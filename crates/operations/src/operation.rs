@@ -113,6 +113,18 @@ operations! {
     EVENTS = "events", Viewer, None;
     /// Decides about a step that failed, or that may or may not have done its work.
     STEPS_DECIDE = "steps decide", Operator, Change;
+    /// Lists the tasks of a queue.
+    TASKS_LIST = "tasks list", Viewer, None;
+    /// Shows how a task fares.
+    TASKS_SHOW = "tasks show", Viewer, None;
+    /// Pauses a task.
+    TASKS_PAUSE = "tasks pause", Operator, Change;
+    /// Continues a task that was paused.
+    TASKS_RESUME = "tasks resume", Operator, Change;
+    /// Stops a task for good.
+    TASKS_STOP = "tasks stop", Operator, Change;
+    /// Moves back what a task has moved.
+    TASKS_UNDO = "tasks undo", Operator, Long;
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Commands about many jobs at once: `cancel`, `run-now` and `move` with a filter. Each shows a plan, asks, and does it page by
-//! page, so that a signal stops it between two pages.
+//! Commands about many jobs at once: `cancel`, `run-now` and `move` with a filter. Each shows a plan, asks, begins a task, and carries
+//! it on.
 
 mod move_jobs;
 mod report;
@@ -20,6 +20,7 @@ pub(crate) use self::run_now::run as run_now;
 use super::actor::{ActorArgs, told};
 use super::exit::Exit;
 use super::filter::FilterArgs;
+use super::tasks::{self, TaskArgs};
 use super::times::Clock;
 use super::{Context, Wrong, cancel, confirm, jobs, output, queues};
 
@@ -41,6 +42,8 @@ pub(crate) struct BulkArgs {
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
     #[command(flatten)]
+    task: TaskArgs,
+    #[command(flatten)]
     filter: FilterArgs,
 }
 
@@ -48,8 +51,9 @@ impl BulkArgs {
     /// Refuses anything that selects jobs beside an id.
     pub(crate) fn check_id_alone(&self) -> Result<(), Wrong> {
         let has_filter = !self.filter.filter(&Clock::utc()).is_ok_and(|filter| filter.is_empty());
-        if self.all || self.dry_run || !self.state.is_empty() || has_filter {
-            return Err(Wrong("an id works only without a filter, --all and --dry-run".to_owned()));
+        if self.all || self.dry_run || !self.state.is_empty() || has_filter || self.task.are_given() {
+            let why = "an id works only without a filter, --all, --dry-run, --rate and --detach";
+            return Err(Wrong(why.to_owned()));
         }
         Ok(())
     }
@@ -82,11 +86,12 @@ pub(crate) fn bounded(change: Change, filter: Filter, queue: &QueueName, effecti
         filter,
         all: false,
         states: Vec::new(),
+        rate: None,
         is_sure: false,
     }
 }
 
-/// Shows the plan, asks, and carries it out.
+/// Shows the plan, asks, and begins the task.
 pub(crate) async fn run(
     change: Change,
     args: &BulkArgs,
@@ -97,6 +102,7 @@ pub(crate) async fn run(
     let input = Bulk {
         all: args.all,
         states: args.state.clone(),
+        rate: args.task.rate,
         // Somebody agrees to the remarks of the plan.
         is_sure: true,
         ..bounded(change, filter, queue.name(), &context.effective)
@@ -123,15 +129,12 @@ pub(crate) async fn run(
             return Err(anyhow::anyhow!("cancelled: nothing was changed"));
         }
     }
-    let bar = output::progress(context.output, Some(planned.report.planned), "jobs");
-    let progress = |done: u64| bar.set_position(done);
-    let control = Control { stop: &context.shutdown, progress: &progress };
-    let changed = bulk::change(queue, &args.actor.actor(), &input, planned, control).await;
-    bar.finish_and_clear();
-    let mut changed = told(changed?);
-    if let Some(failure) = changed.failure.take() {
-        return Err(failure.into());
+    let begun = told(bulk::begin(queue, &args.actor.actor(), &input, &planned).await?);
+    if args.task.wait.detach {
+        return tasks::print(&begun, context);
     }
-    context.output.print(&changed, |changed| report::outcome(changed, &input.change))?;
-    Ok(if changed.is_complete() { Exit::Done } else { Exit::Failed })
+    let ended = tasks::wait(queue, &begun, context).await?;
+    planned.report.take(&ended);
+    context.output.print(&planned.report, |report| report::outcome(report, &input.change))?;
+    Ok(tasks::exit(&ended))
 }

@@ -45,9 +45,7 @@ pub(super) fn outcome(report: &BulkReport, change: &Change) -> String {
     }
     let mut lines = vec![parts.join(", ")];
     lines.extend(left_over(report));
-    if report.interrupted {
-        lines.push("interrupted; to continue, give the same command again".to_owned());
-    }
+    lines.extend(report.task.as_ref().map(|task| format!("by the task {task}")));
     lines.join("\n")
 }
 

@@ -1,7 +1,7 @@
 //! `streamfleet dead`: the dead letters of a queue. `list`, `groups`, `watch` and `show` display them, `export` writes them
-//! out; `sweep` replays and drops them, after a `plan`; `edit` changes one.
+//! out; `begin` and `sweep` replay and drop them, after a `plan`; `edit` changes one.
 
-mod campaign;
+mod begin;
 mod edit;
 mod export;
 mod groups;
@@ -12,12 +12,9 @@ mod show;
 mod sweep;
 mod watch;
 
-pub(crate) use campaign::Report as CampaignBegun;
-
 use streamfleet::job::{DeadReason, JobId, QueueName};
 use streamfleet_engine::admin::{Filter, LetterLimits};
 use streamfleet_operations::Actor;
-use streamfleet_operations::dead::Sweep;
 use streamfleet_service::config::Effective;
 
 use super::actor::ActorArgs;
@@ -87,7 +84,7 @@ enum Action {
     #[command(
         after_help = "Examples:\n  streamfleet dead drop order-7 --queue mail\n  streamfleet dead drop --dead-reason malformed --older-than 7d --yes"
     )]
-    Drop(Box<sweep::Args>),
+    Drop(Box<replay::Drop>),
     /// Change the payload, the type or other fields of a dead letter, before it is replayed.
     Edit(Box<edit::Args>),
 }
@@ -141,7 +138,7 @@ pub(crate) async fn run(Args { queue, action }: Args, context: &Context) -> anyh
         Action::Show { id } => show::run(&id, &connect(queue).await?, context).await,
         Action::Export(export) => export::run(*export, &connect(queue).await?, context).await,
         Action::Replay(replay) => replay.run(queue, context).await,
-        Action::Drop(sweep) => sweep::run(*sweep, Sweep::Drop, queue, context).await,
+        Action::Drop(drop) => drop.run(queue, context).await,
         Action::Edit(edit) => edit::run(*edit, &connect(queue).await?, context).await,
     }
 }

@@ -27,6 +27,21 @@ pub(super) async fn show(
     way: Sweep,
     context: &Context,
 ) -> anyhow::Result<u64> {
+    let plan = count(queue, selection, context).await?;
+    output::print_stderr(&text(&plan, selection, way));
+    Ok(plan.letters)
+}
+
+/// Counts the letters that are selected.
+///
+/// # Errors
+///
+/// As [`show`].
+pub(super) async fn count(
+    queue: &Queue,
+    selection: &Selection,
+    context: &Context,
+) -> anyhow::Result<SelectionPlan> {
     let bar = output::progress(context.output, Some(selection.total), "dead letters");
     let plan = tokio::select! {
         biased;
@@ -34,9 +49,7 @@ pub(super) async fn show(
         plan = queue.dead_letters().plan(selection, |read| bar.set_position(read)) => Some(plan),
     };
     bar.finish_and_clear();
-    let plan = plan.ok_or_else(cancelled)?.context("failed to read the dead letters")?;
-    output::print_stderr(&text(&plan, selection, way));
-    Ok(plan.letters)
+    plan.ok_or_else(cancelled)?.context("failed to read the dead letters")
 }
 
 /// Asks a person.
@@ -56,7 +69,8 @@ pub(super) async fn confirm(
     if answer.as_deref().is_some_and(confirm::is_yes) { Ok(()) } else { Err(cancelled()) }
 }
 
-fn cancelled() -> anyhow::Error {
+/// Says that nothing was done, because somebody does not agree or a signal came.
+pub(super) fn cancelled() -> anyhow::Error {
     anyhow::anyhow!("cancelled: nothing was changed")
 }
 

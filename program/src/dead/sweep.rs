@@ -37,7 +37,7 @@ pub(super) struct Args {
 }
 
 /// The question that is asked beforehand.
-fn question(way: Sweep) -> &'static str {
+pub(super) fn question(way: Sweep) -> &'static str {
     match way {
         Sweep::Replay => "Replay",
         Sweep::ReplayAllSteps => "Run all steps again, including those of the kind `once`, of",
@@ -150,7 +150,7 @@ impl Args {
     }
 }
 
-fn show(swept: &Swept, way: Sweep) -> String {
+pub(super) fn show(swept: &Swept, way: Sweep) -> String {
     let done = match way {
         Sweep::Replay => format!("{} replayed", swept.replayed),
         Sweep::ReplayAllSteps => format!("{} replayed with all their steps", swept.replayed),
@@ -166,6 +166,10 @@ fn show(swept: &Swept, way: Sweep) -> String {
         count => format!(", {count} left alone because the filter cannot read their payloads"),
     };
     let failed = if swept.failed > 0 { format!(", {} failed", swept.failed) } else { String::new() };
-    let more = if swept.interrupted { "\ninterrupted; to continue, give the same command again" } else { "" };
+    let more = match &swept.task {
+        Some(task) => format!("\nby the task {task}"),
+        None if swept.interrupted => "\ninterrupted; to continue, give the same command again".to_owned(),
+        None => String::new(),
+    };
     format!("{done}{gone}{undecided}{failed}{deciding}{more}")
 }

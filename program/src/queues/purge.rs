@@ -1,12 +1,12 @@
 //! `streamfleet queues purge`: empties a queue. Its waiting and delayed jobs are cancelled, its dead letters are dropped.
 
 use streamfleet::job::QueueName;
-use streamfleet_operations::Control;
 use streamfleet_operations::queues::{self, Parts, Purge, Purged};
 
 use super::report_unknown;
 use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
+use crate::tasks::{self, WaitArgs};
 use crate::{Context, Wrong, confirm, output};
 
 /// How `queues purge` is used.
@@ -38,6 +38,8 @@ pub(crate) struct Args {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
+    wait: WaitArgs,
+    #[command(flatten)]
     actor: ActorArgs,
 }
 
@@ -52,10 +54,9 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         return Ok(Exit::NotFound);
     }
     let queue = broker.queue(args.name.clone());
-    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
-    let plan_only = Purge { parts: wanted(&args, context).await?, dry_run: true, retention };
-    let (actor, stop) = (args.actor.actor(), &context.shutdown);
-    let planned = queues::purge(&queue, &actor, &plan_only, Control { stop, progress: &|_| {} }).await?.value;
+    let parts = wanted(&args, context).await?;
+    let mut planned = queues::plan_purge(&queue, parts).await?;
+    planned.dry_run = args.dry_run;
     if args.dry_run {
         context.output.print(&planned, plan)?;
         return Ok(Exit::Done);
@@ -64,17 +65,20 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         output::print_stderr(&plan(&planned));
     }
     confirm::queue_name(queue.name().as_str(), args.confirm.as_deref(), context).await?;
-    let bar = output::progress(context.output, Some(planned.planned()), "jobs");
-    let progress = |done| bar.set_position(done);
-    let input = Purge { dry_run: false, ..plan_only };
-    let purged = queues::purge(&queue, &actor, &input, Control { stop, progress: &progress }).await;
-    bar.finish_and_clear();
-    let mut purged = told(purged?);
-    if let Some(failure) = purged.failure.take() {
-        return Err(failure.into());
+    if planned.planned() == 0 {
+        context.output.print(&planned, show)?;
+        return Ok(Exit::Done);
     }
-    context.output.print(&purged, show)?;
-    Ok(if purged.is_complete() { Exit::Done } else { Exit::Failed })
+    let retention = context.effective.config.fleet_config().worker.retention_of(queue.name());
+    let begun = queues::purge(&queue, &args.actor.actor(), &Purge { parts, retention }, &planned).await;
+    let begun = told(begun?);
+    if args.wait.detach {
+        return tasks::print(&begun, context);
+    }
+    let ended = tasks::wait(&queue, &begun, context).await?;
+    planned.take(&ended);
+    context.output.print(&planned, show)?;
+    Ok(tasks::exit(&ended))
 }
 
 /// Returns what to empty, and asks if that was not said.
@@ -120,20 +124,14 @@ fn plan(purged: &Purged) -> String {
 
 /// Shows what became of the queue.
 fn show(purged: &Purged) -> String {
-    let mut parts =
-        vec![format!("{} jobs cancelled, {} dead letters dropped", purged.cancelled, purged.dropped)];
-    if purged.gone > 0 {
-        parts.push(format!("{} gone already", purged.gone));
-    }
+    let mut line = format!("{} jobs cancelled or dead letters dropped", purged.changed);
     if purged.failed > 0 {
-        parts.push(format!("{} failed: {}", purged.failed, purged.errors.join("; ")));
+        line.push_str(&format!(", {} failed: {}", purged.failed, purged.errors.join("; ")));
     }
-    let mut lines = vec![parts.join(", ")];
-    lines.extend(purged.unread.iter().cloned());
-    if purged.interrupted {
-        lines.push("interrupted; to continue, give the same command again".to_owned());
+    match &purged.task {
+        Some(task) => format!("{line}\nby the task {task}"),
+        None => line,
     }
-    lines.join("\n")
 }
 
 #[cfg(test)]

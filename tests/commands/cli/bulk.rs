@@ -121,13 +121,18 @@ async fn all_jobs_of_a_customer_are_cancelled_wherever_they_are_and_no_others() 
     let status = json(&server, &["status", "d-1"]);
     assert_eq!((&status["state"], &status["cancelled_by"]), (&"cancelled".into(), &"ann".into()));
     let notes = noted(&server);
-    let last = &notes[0];
+    let (begin, end) = (&notes[1], &notes[0]);
+    let task = format!("task {}", done["task"].as_str().unwrap());
     assert_eq!(
-        (&last["who"], &last["what"], &last["why"], &last["count"], &last["outcome"]),
-        (&"ann".into(), &"cancel".into(), &"they left".into(), &9.into(), &"done".into())
+        (&begin["who"], &begin["what"], &begin["why"], &begin["count"], &begin["outcome"]),
+        (&"ann".into(), &"cancel".into(), &"they left".into(), &9.into(), &task.as_str().into())
     );
-    assert_eq!(last["target"], "--where payload.customer=9");
-    assert_eq!(notes.len(), 1, "noted once: {notes:?}");
+    assert_eq!(begin["target"], "--where payload.customer=9");
+    assert_eq!(
+        (&end["who"], &end["what"], &end["target"], &end["count"]),
+        (&"ann".into(), &"task done".into(), &task.as_str().into(), &9.into())
+    );
+    assert_eq!(notes.len(), 2, "noted at its beginning and at its end: {notes:?}");
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn delayed_jobs_with_one_due_time_are_all_made_due_once() {
     let due = int(&server, &["ZCOUNT", "sf:{default}:delayed", "-inf", "9000000000000"]);
     let now = server.now_ms().to_string();
     assert_eq!((due, int(&server, &["ZCOUNT", "sf:{default}:delayed", "-inf", &now])), (453, 450));
-    assert_eq!(noted(&server)[0]["what"], "run-now");
+    assert_eq!(noted(&server)[1]["what"], "run-now");
 }
 
 #[test]
@@ -174,7 +179,7 @@ fn jobs_are_moved_with_their_records_payloads_and_due_times() {
         "{:?}",
         keys(&server, "default")
     );
-    assert_eq!(noted(&server)[0]["target"], "--to mail --all");
+    assert_eq!(noted(&server)[1]["target"], "--to mail --all");
     // The producer sends the id again, and learns that it is known.
     let again = sf(&server, &["enqueue", "test", "{}", "--id", "l-1"]);
     assert_eq!(int(&server, &["XLEN", STREAM]), 0, "{again:?}");
@@ -201,25 +206,25 @@ async fn a_purge_ends_members_of_batches_and_leaves_what_was_not_named() {
     server.cmd(&["XADD", "sf:{default}:dead", "*", "type", "test", "payload", "1", "dead_error", "no"]);
     let plan = json(&server, &["queues", "purge", "default", "--waiting", "--dry-run"]);
     assert_eq!(
-        (&plan["waiting"], &plan["delayed"], &plan["cancelled"]),
+        (&plan["waiting"], &plan["delayed"], &plan["changed"]),
         (&303.into(), &Value::Null, &0.into())
     );
     let waiting = ["queues", "purge", "default", "--waiting", "--confirm", "default", "--as", "ann"];
-    assert_eq!(json(&server, &waiting)["cancelled"], 303);
+    assert_eq!(json(&server, &waiting)["changed"], 303);
     let snapshot = queue.snapshot().await.unwrap();
     assert_eq!((snapshot.waiting(), snapshot.delayed, snapshot.dead), (0, 2, 1));
     for id in ids {
         let status = json(&server, &["status", &id.to_string()]);
         assert_eq!((&status["state"], &status["cancelled_by"]), (&"cancelled".into(), &"ann".into()));
     }
-    let last = &noted(&server)[0];
+    let begin = &noted(&server)[1];
     assert_eq!(
-        (&last["what"], &last["target"], &last["count"]),
+        (&begin["what"], &begin["target"], &begin["count"]),
         (&"queues purge".into(), &"--waiting".into(), &303.into())
     );
     let rest = ["queues", "purge", "default", "--delayed", "--dead", "--confirm", "default"];
     let rest = json(&server, &rest);
-    assert_eq!((&rest["cancelled"], &rest["dropped"]), (&2.into(), &1.into()));
+    assert_eq!((&rest["changed"], &rest["dead"]), (&3.into(), &1.into()));
     assert_eq!(queue.snapshot().await.unwrap().jobs(), 0);
 }
 
@@ -270,7 +275,7 @@ fn a_queue_whose_delayed_jobs_were_all_purged_can_be_deleted() {
     let line = "{\"type\":\"test\",\"delay\":\"1h\"}\n".repeat(3);
     assert_eq!(sf_with(&server, &["enqueue", "--bulk", "-q", "mail"], line.as_bytes()).code, Some(0));
     let purge = ["queues", "purge", "mail", "--delayed", "--confirm", "mail"];
-    assert_eq!(json(&server, &purge)["cancelled"], 3);
+    assert_eq!(json(&server, &purge)["changed"], 3);
     assert!(!keys(&server, "mail").is_empty());
     let deleted = sf(&server, &["queues", "delete", "mail", "--confirm", "mail"]);
     assert_eq!((deleted.code, keys(&server, "mail")), (Some(0), Vec::new()), "{deleted:?}");
@@ -322,7 +327,7 @@ fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
 }
 
 #[test]
-fn a_signal_stops_a_command_between_two_pages_and_it_says_how_far_it_came() {
+fn a_signal_leaves_the_task_of_a_command_running_and_it_says_how_far_it_came() {
     const JOBS: i64 = 10_000;
     let server = RedisServer::start();
     let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
@@ -335,8 +340,17 @@ fn a_signal_stops_a_command_between_two_pages_and_it_says_how_far_it_came() {
     let done: Value = serde_json::from_str(&command.stdout()).unwrap();
     let left = int(&server, &["XLEN", STREAM]);
     assert_eq!(done["changed"].as_i64().unwrap() + left, JOBS, "{done}");
-    assert_eq!((status.code(), &done["interrupted"]), (Some(1), &true.into()), "{}", command.stderr());
-    assert_eq!(noted(&server)[0]["outcome"], "interrupted");
+    let stderr = command.stderr();
+    assert_eq!((status.code(), &done["interrupted"]), (Some(6), &true.into()), "{stderr}");
+    let id = done["task"].as_str().unwrap();
+    assert!(stderr.contains(&format!("streamfleet tasks stop {id}")), "{stderr}");
+    let show = || json(&server, &["tasks", "show", id]);
+    assert_eq!((&show()["state"], &show()["done"]), (&"running".into(), &done["changed"]));
+    assert_eq!(json(&server, &["tasks", "stop", id, "--reason", "enough"])["state"], "stopped");
+    assert_eq!(
+        (int(&server, &["XLEN", STREAM]), noted(&server)[0]["what"].as_str()),
+        (left, Some("tasks stop"))
+    );
     let rest = json(&server, &args[..3]);
     assert_eq!((rest["changed"].as_i64(), int(&server, &["XLEN", STREAM])), (Some(left), 0));
 }

@@ -140,7 +140,7 @@ fn queues_are_listed_before_any_worker_joins_them() {
         "dead watch -q male",
         "delayed list -q male",
         "gates list -q male",
-        "campaigns list -q male",
+        "tasks list -q male",
         "events -q male",
         "cron list -q male",
     ];

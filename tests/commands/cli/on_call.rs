@@ -96,7 +96,7 @@ fn ask_in_vain(server: &RedisServer, group: &str) {
     assert!(asked.stdout().contains("10000"), "{}", asked.stdout());
     person.types("n");
     assert_eq!(asked.wait_exit(SOON).code(), Some(1));
-    assert!(json(server, &["campaigns", "list"])["items"].as_array().unwrap().is_empty());
+    assert!(json(server, &["tasks", "list"])["items"].as_array().unwrap().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,10 +241,11 @@ mod long {
         let begin = |rate: &str| {
             let rules =
                 ["--rate", rate, "--canary", "5", "--stop-at", "5%", "--why", "the relay is back", "--yes"];
-            let begun = json(&server, &[&["dead", "replay", "--group", &group], &rules[..]].concat());
-            begun["campaign"].as_str().unwrap().to_owned()
+            let replay = ["dead", "replay", "--detach", "--group", &group];
+            let begun = json(&server, &[&replay[..], &rules[..]].concat());
+            begun["id"].as_str().unwrap().to_owned()
         };
-        let campaign = |id: &str| json(&server, &["campaigns", "show", id]);
+        let campaign = |id: &str| json(&server, &["tasks", "show", id]);
         let first = begin("50/s");
         until("the canary to stop the campaign", 2 * SOON, || campaign(&first)["state"] == "stopped");
         assert!(campaign(&first)["replayed"].as_u64().unwrap() <= 5);

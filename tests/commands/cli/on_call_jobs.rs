@@ -184,7 +184,7 @@ async fn a_type_of_jobs_is_moved_to_another_queue_and_runs_there() {
     };
     assert_eq!([counts("mail"), counts("bulk")], [[5, 0], [30, 1]]);
     assert_eq!(json(&server, &["status", "late", "--queue", "bulk"])["state"], "scheduled");
-    assert_eq!(json(&server, &["audit", "--queue", "mail"])["items"][0]["why"], "it delays the receipts");
+    assert_eq!(json(&server, &["audit", "--queue", "mail"])["items"][1]["why"], "it delays the receipts");
     let config =
         "telemetry.listen = \"off\"\n[queues.bulk]\n[types.\"mail.newsletter\"]\nhandler = \"noop\"\n";
     let args = ["worker", "--config", "{config}", "--redis", &server.url()];
@@ -230,9 +230,9 @@ async fn a_campaign_outlives_the_process_that_carries_it_out() {
         let fields = ["type", "noop", "id", &id, "dead_reason", "fatal", "dead_error", "no"];
         server.cmd(&[&["XADD", "sf:{default}:dead", "*"], &fields[..]].concat());
     }
-    let replay = ["dead", "replay", "--type", "noop", "--rate", "50/s", "--yes"];
-    let id = json(&server, &replay)["campaign"].as_str().unwrap().to_owned();
-    let campaign = || json(&server, &["campaigns", "show", &id]);
+    let replay = ["dead", "replay", "--type", "noop", "--rate", "50/s", "--yes", "--detach"];
+    let id = json(&server, &replay)["id"].as_str().unwrap().to_owned();
+    let campaign = || json(&server, &["tasks", "show", &id]);
     let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
     let args = ["worker", "--config", "{config}", "--redis", &server.url()];
     let launch = Launch::new(&args).config(config);

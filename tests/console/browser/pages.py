@@ -11,7 +11,7 @@ def every(stage):
     letters = stage.streamfleet("dead", "list", "--queue", "mail", "-o", "name").split()
     malformed = stage.streamfleet("dead", "list", "--queue", "mail", "--reason", "malformed", "-o", "name").split()
     decision = stage.streamfleet("dead", "list", "--queue", "orders", "--reason", "needs_decision", "-o", "name").split()
-    campaign = stage.streamfleet("campaigns", "list", "--queue", "mail", "-o", "name").split()[0]
+    campaign = stage.streamfleet("tasks", "list", "--queue", "mail", "-o", "name").split()[0]
     letter = next(each for each in letters if each not in malformed)
     incident = stage.incidents()["dead_group"]
     paths = [

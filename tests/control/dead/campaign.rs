@@ -1,10 +1,10 @@
 //! Campaigns: each letter is replayed once, whatever dies; a canary that fails, or too many deaths, stop them.
 
 use redis::Value;
-use streamfleet_engine::admin::{CampaignError, CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{Filter, ReplayRules, TaskError, TaskState};
 
 use super::{SOON, bury};
-use harness::campaigns::{ann, begin, until_campaign, write};
+use harness::campaigns::{ann, begin, counts, known, until_campaign, write};
 use harness::dead::{DEAD, letters};
 use harness::fleet::{Acts, Running, queue, quick};
 use harness::redis_server::RedisServer;
@@ -18,18 +18,22 @@ async fn a_campaign_replays_every_letter_once_and_tells_how_they_ended() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 300, "test");
-    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(5)).await;
+    let id = begin(&queue, ReplayRules::default().rate(10_000.0).canary(5)).await;
     let handler = Acts::well();
     let fleet = Running::start(&server.url(), quick(1), handler.clone());
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
-    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (300, 300, 0));
+    let campaign = until_campaign(&queue, &id, TaskState::Done).await;
+    assert_eq!(
+        (
+            campaign.replay.unwrap().replayed,
+            campaign.replay.unwrap().succeeded,
+            campaign.replay.unwrap().skipped
+        ),
+        (300, 300, 0)
+    );
     assert_eq!((handler.all_runs(), handler.jobs(), letters(&queue).await.len()), (300, 300, 0));
-    assert!(matches!(
-        queue.campaigns().pause(&id, &ann()).await,
-        Err(CampaignError::State(CampaignState::Done))
-    ));
-    assert!(matches!(queue.campaigns().stop("none", &ann()).await, Err(CampaignError::Unknown)));
-    assert_eq!(queue.campaigns().ids().await.unwrap().get(&id), Some(&false));
+    assert!(matches!(queue.tasks().pause(&id, &ann()).await, Err(TaskError::State(TaskState::Done))));
+    assert!(matches!(queue.tasks().stop("none", &ann()).await, Err(TaskError::Unknown)));
+    assert_eq!(known(&queue).await.get(&id), Some(&false));
     fleet.stop().await;
 }
 
@@ -38,13 +42,13 @@ async fn a_canary_that_dies_stops_the_campaign() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, &["1", "2", "3", "4", "5", "6"]).await;
-    let id = begin(&queue, CampaignRules::default().rate(10_000.0).canary(2)).await;
+    let id = begin(&queue, ReplayRules::default().rate(10_000.0).canary(2)).await;
     let fleet = super::deadly(&server);
-    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Stopped).await;
     until_async("all to be dead", SOON, async || queue.snapshot().await.unwrap().dead == 6).await;
     fleet.stop().await;
-    assert!(campaign.counts.replayed <= 2 && campaign.counts.died >= 1, "{campaign:?}");
-    assert!(campaign.why.contains("did not succeed"), "{}", campaign.why);
+    assert!(campaign.replay.unwrap().replayed <= 2 && campaign.replay.unwrap().died >= 1, "{campaign:?}");
+    assert!(campaign.state_why.contains("did not succeed"), "{}", campaign.state_why);
     let all = letters(&queue).await;
     assert_eq!(all.len(), 6);
     assert_eq!((all[5].text("dead_campaigns"), all[5].text("dead_campaign")), ("1".to_owned(), id.clone()));
@@ -57,11 +61,14 @@ async fn too_many_deaths_of_the_same_error_stop_the_campaign() {
     let queue = queue(&server).await;
     let payloads: Vec<String> = (0..40).map(|nth| nth.to_string()).collect();
     bury(&server, &queue, &payloads.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let id = begin(&queue, CampaignRules::default().rate(60.0).stop_at(50.0)).await;
+    let id = begin(&queue, ReplayRules::default().rate(60.0).stop_at(50.0)).await;
     let fleet = super::deadly(&server);
-    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Stopped).await;
     fleet.stop().await;
-    assert!(campaign.counts.died >= 20 && campaign.counts.died_otherwise == 0, "{campaign:?}");
+    assert!(
+        campaign.replay.unwrap().died >= 20 && campaign.replay.unwrap().died_otherwise == 0,
+        "{campaign:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -71,9 +78,12 @@ async fn a_job_is_replayed_by_campaigns_only_so_often() {
     bury(&server, &queue, &["1"]).await;
     let fleet = super::deadly(&server);
     for replays in [1, 1, 0] {
-        let id = begin(&queue, CampaignRules::default().max_replays(2)).await;
-        let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
-        assert_eq!((campaign.counts.replayed, campaign.counts.skipped), (replays, 1 - replays));
+        let id = begin(&queue, ReplayRules::default().max_replays(2)).await;
+        let campaign = until_campaign(&queue, &id, TaskState::Done).await;
+        assert_eq!(
+            (campaign.replay.unwrap().replayed, campaign.replay.unwrap().skipped),
+            (replays, 1 - replays)
+        );
     }
     fleet.stop().await;
 }
@@ -83,22 +93,22 @@ async fn a_paused_campaign_replays_nothing_until_it_is_resumed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 100, "test");
-    let id = begin(&queue, CampaignRules::default().rate(20.0)).await;
+    let id = begin(&queue, ReplayRules::default().rate(20.0)).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until_async("some to be replayed", SOON, async || {
-        queue.campaigns().get(&id).await.unwrap().is_some_and(|campaign| campaign.counts.succeeded >= 3)
+        queue.tasks().get(&id).await.unwrap().is_some_and(|task| task.replay.unwrap().succeeded >= 3)
     })
     .await;
-    queue.campaigns().pause(&id, &ann()).await.unwrap();
-    let replayed = queue.campaigns().get(&id).await.unwrap().unwrap().counts.replayed;
+    queue.tasks().pause(&id, &ann()).await.unwrap();
+    let replayed = counts(&queue, &id).await.replayed;
     let paused = until_async("those replayed to end", SOON, async || {
-        queue.campaigns().get(&id).await.unwrap().filter(|campaign| campaign.counts.alive() == 0)
+        queue.tasks().get(&id).await.unwrap().filter(|task| task.replay.unwrap().alive() == 0)
     })
     .await;
-    assert_eq!((paused.state, paused.counts.replayed), (CampaignState::Paused, replayed));
-    queue.campaigns().resume(&id, &ann()).await.unwrap();
-    let done = until_campaign(&queue, &id, CampaignState::Done).await;
-    assert_eq!((done.counts.replayed, done.counts.succeeded), (100, 100));
+    assert_eq!((paused.state, paused.replay.unwrap().replayed), (TaskState::Paused, replayed));
+    queue.tasks().resume(&id, &ann()).await.unwrap();
+    let done = until_campaign(&queue, &id, TaskState::Done).await;
+    assert_eq!((done.replay.unwrap().replayed, done.replay.unwrap().succeeded), (100, 100));
     fleet.stop().await;
 }
 
@@ -109,11 +119,11 @@ async fn a_campaign_counts_jobs_that_are_malformed() {
     let fields =
         ["type", "test", "id", "a", "max_attempts", "x", "dead_reason", "malformed", "dead_error", "no"];
     server.cmd(&[&["XADD", DEAD, "*"][..], &fields].concat());
-    let id = begin(&queue, CampaignRules::default()).await;
+    let id = begin(&queue, ReplayRules::default()).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Done).await;
     fleet.stop().await;
-    assert_eq!((campaign.counts.replayed, campaign.counts.died_otherwise), (1, 1));
+    assert_eq!((campaign.replay.unwrap().replayed, campaign.replay.unwrap().died_otherwise), (1, 1));
     let all = letters(&queue).await;
     assert_eq!((all[0].text("dead_campaigns"), all[0].text("campaign")), ("1".to_owned(), String::new()));
 }
@@ -123,7 +133,7 @@ async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 1, "test");
-    let id = begin(&queue, CampaignRules::default()).await;
+    let id = begin(&queue, ReplayRules::default()).await;
     // As if it had replayed another job, which was in a room since, and has a new entry.
     let key = format!("sf:{{default}}:campaign:{id}");
     server.cmd(&["HSET", &key, "l:5-5", "1", "replayed", "1"]);
@@ -131,9 +141,9 @@ async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
     let moved = ["XADD", "sf:{default}:jobs", "*", "type", "test", "id", "a", "max_attempts", "x"];
     server.cmd(&[&moved[..], &["life", "5-5", "created_ms", "5", "campaign", &tag]].concat());
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Done).await;
     fleet.stop().await;
-    let counts = campaign.counts;
+    let counts = campaign.replay.unwrap();
     assert_eq!((counts.replayed, counts.succeeded, counts.died_otherwise), (2, 1, 1));
 }
 
@@ -156,23 +166,23 @@ async fn campaigns_that_are_gone_or_over_make_room_for_new_ones() {
         server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "active"]);
     }
     let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
-    let start = async || queue.campaigns().start(&selection, CampaignRules::default(), &ann()).await;
-    assert!(matches!(start().await, Err(CampaignError::TooMany)));
+    let start = async || queue.tasks().start_replay(&selection, ReplayRules::default(), &ann()).await;
+    assert!(matches!(start().await, Err(TaskError::TooMany)));
     for nth in [7, 9] {
         server.cmd(&["HSET", "sf:{default}:campaigns", campaign(nth).as_str(), "over"]);
     }
     start().await.unwrap();
-    let known = queue.campaigns().ids().await.unwrap();
+    let known_now = known(&queue).await;
     assert_eq!(
-        (known.len(), known.contains_key(&campaign(7)), known.contains_key(&campaign(9))),
+        (known_now.len(), known_now.contains_key(&campaign(7)), known_now.contains_key(&campaign(9))),
         (200, false, true)
     );
     // Without its key, one that is active is gone too.
     server.cmd(&["DEL", format!("sf:{{default}}:campaign:{}", campaign(1)).as_str()]);
-    assert_eq!(queue.campaigns().ids().await.unwrap().len(), 199);
+    assert_eq!(known(&queue).await.len(), 199);
     // The one that makes no sense is not taken for none.
-    assert!(queue.campaigns().get(&campaign(2)).await.is_err());
-    assert!(queue.campaigns().get(&campaign(1)).await.unwrap().is_none());
+    assert!(queue.tasks().get(&campaign(2)).await.is_err());
+    assert!(queue.tasks().get(&campaign(1)).await.unwrap().is_none());
 }
 
 #[test]
@@ -264,11 +274,11 @@ async fn a_campaign_that_cannot_be_read_keeps_no_other_from_going_on() {
     write(&server, 5, "test");
     server.cmd(&["HSET", "sf:{default}:campaigns", "00000000", "active"]);
     server.cmd(&["SET", "sf:{default}:campaign:00000000", "a text"]);
-    let id = begin(&queue, CampaignRules::default()).await;
+    let id = begin(&queue, ReplayRules::default()).await;
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Done).await;
     fleet.stop().await;
-    assert_eq!(campaign.counts.succeeded, 5);
+    assert_eq!(campaign.replay.unwrap().succeeded, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -283,9 +293,12 @@ async fn letters_of_older_versions_stop_a_campaign_too() {
         all.cmd("XADD").arg(DEAD).arg("*").arg(&fields[..]).ignore();
     }
     all.exec(&mut server.client()).unwrap();
-    let id = begin(&queue, CampaignRules::default().rate(60.0).stop_at(50.0)).await;
+    let id = begin(&queue, ReplayRules::default().rate(60.0).stop_at(50.0)).await;
     let fleet = super::deadly(&server);
-    let campaign = until_campaign(&queue, &id, CampaignState::Stopped).await;
+    let campaign = until_campaign(&queue, &id, TaskState::Stopped).await;
     fleet.stop().await;
-    assert!(campaign.counts.died >= 20 && campaign.counts.died_otherwise == 0, "{campaign:?}");
+    assert!(
+        campaign.replay.unwrap().died >= 20 && campaign.replay.unwrap().died_otherwise == 0,
+        "{campaign:?}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 use streamfleet::job::State;
-use streamfleet_engine::admin::{CampaignRules, CampaignState, Filter, JobSearch, PastAction};
+use streamfleet_engine::admin::{Filter, JobSearch, PastAction, ReplayRules, TaskState};
 
 use super::{SOON, bury};
 use harness::campaigns::{ann, begin, until_campaign, write};
@@ -18,9 +18,9 @@ async fn the_end_of_a_campaign_is_noted_once_with_its_outcome() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 3, "test");
-    let id = begin(&queue, CampaignRules::default()).await;
+    let id = begin(&queue, ReplayRules::default()).await;
     let fleets = [(); 2].map(|()| Running::start(&server.url(), quick(1), Acts::well()));
-    until_campaign(&queue, &id, CampaignState::Done).await;
+    until_campaign(&queue, &id, TaskState::Done).await;
     for fleet in fleets {
         fleet.stop().await;
     }
@@ -45,9 +45,9 @@ async fn a_campaign_that_stops_itself_notes_why() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     bury(&server, &queue, &["1", "2"]).await;
-    let id = begin(&queue, CampaignRules::default().canary(1)).await;
+    let id = begin(&queue, ReplayRules::default().canary(1)).await;
     let fleet = super::deadly(&server);
-    until_campaign(&queue, &id, CampaignState::Stopped).await;
+    until_campaign(&queue, &id, TaskState::Stopped).await;
     fleet.stop().await;
     let end = queue.audit().recent(None, 1).await.unwrap().remove(0).action;
     assert_eq!((end.what.as_str(), end.who.as_str()), ("campaign stopped", "ann"));
@@ -60,13 +60,13 @@ async fn the_reason_of_a_pause_is_kept_until_the_campaign_goes_on() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 1, "test");
-    let id = begin(&queue, CampaignRules::default()).await;
-    let why = async || queue.campaigns().get(&id).await.unwrap().unwrap().why;
-    queue.campaigns().pause(&id, &ann().why("the relay is slow")).await.unwrap();
+    let id = begin(&queue, ReplayRules::default()).await;
+    let why = async || queue.tasks().get(&id).await.unwrap().unwrap().state_why;
+    queue.tasks().pause(&id, &ann().why("the relay is slow")).await.unwrap();
     assert_eq!(why().await, "paused by ann: the relay is slow");
-    queue.campaigns().resume(&id, &ann()).await.unwrap();
+    queue.tasks().resume(&id, &ann()).await.unwrap();
     assert_eq!(why().await, "");
-    queue.campaigns().stop(&id, &ann().why("")).await.unwrap();
+    queue.tasks().stop(&id, &ann().why("")).await.unwrap();
     assert_eq!(why().await, "stopped by ann");
     let end = queue.audit().recent(None, 1).await.unwrap().remove(0).action;
     assert!(end.outcome.starts_with("0 replayed: "), "{}", end.outcome);
@@ -78,10 +78,10 @@ async fn a_job_that_copies_a_campaigns_mark_counts_for_none() {
     let queue = queue(&server).await;
     write(&server, 2, "test");
     // The first letter is replayed at once, and the second one in an hour.
-    let id = begin(&queue, CampaignRules::default().rate(1.0 / 3600.0)).await;
+    let id = begin(&queue, ReplayRules::default().rate(1.0 / 3600.0)).await;
     let handler = Acts::well();
     let fleet = Running::start(&server.url(), quick(1), handler.clone());
-    let counts = async || queue.campaigns().get(&id).await.unwrap().unwrap().counts;
+    let counts = async || harness::campaigns::counts(&queue, &id).await;
     until_async("the first one to succeed", SOON, async || counts().await.succeeded == 1).await;
     let mark = format!("{id} 00ff 1");
     for copy in ["a", "b"] {

@@ -14,7 +14,7 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
     let site = Site::new();
     remains(&site).await;
     site.run("operator", &words("enqueue test --id late --delay 1h"));
-    site.run("operator", &words("dead replay --type none --rate 1/s --yes"));
+    site.run("operator", &words("dead replay --type none --rate 1/s --yes --detach"));
     for line in [
         "queues",
         "queues --memory",
@@ -30,7 +30,7 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
         "dead show one",
         "dead groups",
         "dead export --all",
-        "campaigns list",
+        "tasks list",
         "gates list",
         "audit",
         "alerts list --all",
@@ -40,7 +40,7 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
     ] {
         site.run("viewer", &words(line));
     }
-    for line in ["jobs -o name", "dead list -o name", "campaigns list -o name", "delayed list -o name"] {
+    for line in ["jobs -o name", "dead list -o name", "tasks list -o name", "delayed list -o name"] {
         let seen = ["operator", "viewer"].map(|login| site.run(login, &words(line)).stdout);
         assert!(!seen[0].is_empty(), "{line}");
         assert_eq!(seen[0], seen[1], "{line}");

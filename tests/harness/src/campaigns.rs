@@ -1,9 +1,10 @@
-//! Campaigns that replay dead letters.
+//! Tasks that replay dead letters.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use streamfleet::Queue;
-use streamfleet_engine::admin::{Action, Campaign, CampaignRules, CampaignState, Filter};
+use streamfleet_engine::admin::{Action, Filter, ReplayCounts, ReplayRules, Task, TaskState};
 
 use crate::redis_server::RedisServer;
 use crate::wait::until_async;
@@ -16,18 +17,29 @@ pub fn ann() -> Action {
     Action::new("dead replay", "ann").why("a test")
 }
 
-/// Begins a campaign about all letters.
-pub async fn begin(queue: &Queue, rules: CampaignRules) -> String {
+/// Begins a task that replays all letters.
+pub async fn begin(queue: &Queue, rules: ReplayRules) -> String {
     let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
-    queue.campaigns().start(&selection, rules, &ann()).await.unwrap().value
+    queue.tasks().start_replay(&selection, rules, &ann()).await.unwrap().value
 }
 
-/// Waits until the campaign is in this state.
-pub async fn until_campaign(queue: &Queue, id: &str, state: CampaignState) -> Campaign {
-    until_async(&format!("the campaign to be {}", state.as_str()), ENDED, async || {
-        queue.campaigns().get(id).await.unwrap().filter(|campaign| campaign.state == state)
+/// Waits until the task is in this state.
+pub async fn until_campaign(queue: &Queue, id: &str, state: TaskState) -> Task {
+    until_async(&format!("the task to be {}", state.as_str()), ENDED, async || {
+        queue.tasks().get(id).await.unwrap().filter(|task| task.state == state)
     })
     .await
+}
+
+/// How the jobs of a task have ended so far.
+pub async fn counts(queue: &Queue, id: &str) -> ReplayCounts {
+    queue.tasks().get(id).await.unwrap().unwrap().replay.unwrap()
+}
+
+/// The tasks that replay letters, and whether each is not over.
+pub async fn known(queue: &Queue) -> BTreeMap<String, bool> {
+    let known = queue.tasks().known().await.unwrap().into_iter().filter(|task| task.is_replay);
+    known.map(|task| (task.id, task.is_active)).collect()
 }
 
 /// Writes letters by hand, as an older version did.

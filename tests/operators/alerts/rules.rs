@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use streamfleet::job::{Limits, QueueName, Rate, Verdict};
 use streamfleet::{FleetConfig, Handler, JobContext, JobError, RawPayload};
-use streamfleet_engine::admin::{Action, CampaignRules, Filter, IncidentKind, IncidentState};
+use streamfleet_engine::admin::{Action, Filter, IncidentKind, IncidentState, ReplayRules};
 use streamfleet_service::alerts::Watched;
 
 use super::{
@@ -249,12 +249,12 @@ async fn a_campaign_that_stopped_itself_is_an_incident() {
     until_async("the deaths", SOON, async || queue.snapshot().await.unwrap().dead == 3).await;
     let alerts = start(&server, config());
     let selection = queue.dead_letters().select(Filter::new()).await.unwrap();
-    let rules = CampaignRules::default().canary(1);
+    let rules = ReplayRules::default().canary(1);
     let ann = Action::new("dead replay", "ann");
-    let id = queue.campaigns().start(&selection, rules, &ann).await.unwrap().value;
+    let id = queue.tasks().start_replay(&selection, rules, &ann).await.unwrap().value;
     let known = until_open(&broker, IncidentKind::CampaignStopped).await;
     assert_eq!(known.incident.key, id);
-    assert_eq!(known.incident.command(), format!("streamfleet campaigns show {id} --queue default"));
+    assert_eq!(known.incident.command(), format!("streamfleet tasks show {id} --queue default"));
     alerts.stop().await;
     fleet.stop().await;
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use streamfleet::job::{GateName, State};
 use streamfleet::{JobError, Producer, Queue};
 use streamfleet_engine::admin::{
-    Action, CampaignRules, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, Selection,
+    Action, Evicted, Filter, JobSearch, LetterEdit, LetterLimits, ReplayRules, Selection,
 };
 
 use harness::alone::alone;
@@ -202,13 +202,13 @@ async fn change_letters(queue: &Queue) {
 
 /// Lets a campaign replay some of the letters.
 async fn run_campaign(queue: &Queue, selection: &Selection) {
-    let (campaigns, ann) = (queue.campaigns(), Action::new("dead replay", "ann"));
-    let id = campaigns.start(selection, CampaignRules::default().rate(500.0), &ann).await.unwrap().value;
+    let (tasks, ann) = (queue.tasks(), Action::new("dead replay", "ann"));
+    let id = tasks.start_replay(selection, ReplayRules::default().rate(500.0), &ann).await.unwrap().value;
     until_async("the campaign to replay some", 2 * SOON, async || {
-        campaigns.get(&id).await.unwrap().unwrap().counts.replayed >= 500
+        tasks.get(&id).await.unwrap().unwrap().counts.done >= 500
     })
     .await;
-    campaigns.stop(&id, &ann).await.unwrap();
+    tasks.stop(&id, &ann).await.unwrap();
 }
 
 /// Finds and cancels jobs in the room, and opens its gate until some have left.

@@ -230,9 +230,9 @@ impl Incident {
             IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
             IncidentKind::NoWorker | IncidentKind::PoolDown => "streamfleet workers".to_owned(),
             IncidentKind::CampaignStopped if has_key => {
-                format!("streamfleet campaigns show {}{queue}", self.key)
+                format!("streamfleet tasks show {}{queue}", self.key)
             }
-            IncidentKind::CampaignStopped => format!("streamfleet campaigns list{queue}"),
+            IncidentKind::CampaignStopped => format!("streamfleet tasks list{queue}"),
             IncidentKind::QueuePaused => format!("streamfleet gates list{queue}"),
             IncidentKind::RedisMemory => "streamfleet check".to_owned(),
         }

@@ -5,7 +5,6 @@
 //! A task that replays letters watches how their jobs end; see `replay.rs`. All other kinds do what `bulk` does.
 
 pub(super) mod advance;
-pub(super) mod campaigns;
 pub(super) mod listing;
 mod portion;
 pub(super) mod registry;

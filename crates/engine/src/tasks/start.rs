@@ -22,6 +22,8 @@ struct New<'a> {
     cursor: String,
     rate: Option<f64>,
     is_replay: bool,
+    /// Whether it makes room in Redis, so that even a full one must allow it.
+    is_freeing: bool,
 }
 
 impl Tasks<'_> {
@@ -102,7 +104,10 @@ impl Tasks<'_> {
         };
         let cursor = BulkCursor::default().to_string();
         let (id, state) = (selection.id.as_str(), TaskState::Running);
-        self.put(New { id, state, cursor, rate: terms.rate, is_replay: false }, &plan, action).await
+        let is_freeing =
+            matches!(selection.action, BulkAction::Cancel | BulkAction::Drop | BulkAction::Purge);
+        let new = New { id, state, cursor, rate: terms.rate, is_replay: false, is_freeing };
+        self.put(new, &plan, action).await
     }
 
     /// Begins a task that replays the letters of a selection, and returns its id. `action` says who wants it and why, and how many
@@ -132,7 +137,8 @@ impl Tasks<'_> {
         };
         let state = if rules.canary > 0 { TaskState::Canary } else { TaskState::Running };
         let (id, cursor) = (format!("{:08x}", rand::random::<u32>()), "0-0".to_owned());
-        self.put(New { id: &id, state, cursor, rate: None, is_replay: true }, &plan, action).await
+        let new = New { id: &id, state, cursor, rate: None, is_replay: true, is_freeing: false };
+        self.put(new, &plan, action).await
     }
 
     async fn put(self, new: New<'_>, plan: &Plan, action: &Action) -> Result<Noted<String>, TaskError> {
@@ -151,6 +157,7 @@ impl Tasks<'_> {
             cursor = new.cursor,
             step_ms = new.rate.map(|rate| format!("{:.3}", 1000.0 / rate)).unwrap_or_default(),
             most = MAX_TASKS,
+            is_freeing = if new.is_freeing { "1" } else { "0" },
             call = call_name(),
             action = Value::Bytes(action.pack().into()),
         ]);

@@ -4,12 +4,13 @@
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
-use streamfleet::job::{DeadReason, JobId};
+use streamfleet::job::{DeadReason, JobId, QueueName};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Action, DeadLetter, Noted, Replayed, Selection};
+use streamfleet_engine::admin::{Action, DeadLetter, Noted, Replayed, Selection, TaskState};
 
 use super::letter::{NOT_FOUND_OUT, found, gone, missing, replaced};
 use crate::control::outcome;
+use crate::tasks::TaskReport;
 use crate::{Actor, Control, DEAD_DROP, DEAD_REPLAY, Error};
 
 /// How many scripts are in flight at once.
@@ -71,6 +72,9 @@ pub struct Swept {
     pub errors: Vec<String>,
     /// True if it was stopped before its end.
     pub interrupted: bool,
+    /// The task that did it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
     /// What became of letters that are gone.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -80,6 +84,25 @@ pub struct Swept {
 }
 
 impl Swept {
+    /// What becomes of no letters of a queue.
+    pub fn of_none(queue: &QueueName) -> Self {
+        Self { queue: queue.to_string(), ..Self::default() }
+    }
+
+    /// What a task has dropped so far.
+    pub fn of_drop(task: &TaskReport) -> Self {
+        Self {
+            queue: task.queue.clone(),
+            dropped: task.done,
+            undecided: task.undecided,
+            failed: task.failed,
+            errors: task.error.iter().cloned().collect(),
+            interrupted: task.task.state != TaskState::Done,
+            task: Some(task.id.clone()),
+            ..Self::default()
+        }
+    }
+
     /// How many letters were replayed or dropped.
     pub fn done(&self) -> u64 {
         self.replayed + self.dropped
@@ -121,7 +144,11 @@ pub async fn sweep(
     control: Control<'_>,
 ) -> Noted<Swept> {
     let operation = if way == Sweep::Drop { &DEAD_DROP } else { &DEAD_REPLAY };
-    let mut action = target(actor.action(operation), letters);
+    let action = actor.action(operation);
+    let mut action = match letters {
+        Letters::Named(ids) => action.ids(ids),
+        Letters::Selected { selection, limit } => target(action, selection, *limit),
+    };
     if way == Sweep::ReplayAllSteps {
         action.target.insert_str(0, "--steps all ");
     }
@@ -133,26 +160,16 @@ pub async fn sweep(
     queue.audit().noted(&action, swept).await
 }
 
-/// Deletes the letters of a selection, and notes nothing: for operations that drop letters among other things.
-pub(crate) async fn drop_selected(queue: &Queue, selection: Selection, control: Control<'_>) -> Swept {
-    carry_out(queue, Sweep::Drop, &Letters::Selected { selection, limit: None }, control).await
-}
-
 /// Adds to an action which letters it is about.
-fn target(action: Action, letters: &Letters) -> Action {
-    match letters {
-        Letters::Named(ids) => action.ids(ids),
-        Letters::Selected { selection, limit } => {
-            let filter = selection.filter.to_string();
-            let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
-            let limit = limit.map_or_else(String::new, |limit| format!(" --limit {limit}"));
-            action.target(filter + &limit)
-        }
-    }
+pub(super) fn target(action: Action, selection: &Selection, limit: Option<u64>) -> Action {
+    let filter = selection.filter.to_string();
+    let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
+    let limit = limit.map_or_else(String::new, |limit| format!(" --limit {limit}"));
+    action.target(filter + &limit)
 }
 
 async fn carry_out(queue: &Queue, way: Sweep, letters: &Letters, control: Control<'_>) -> Swept {
-    let swept = Swept { queue: queue.name().to_string(), ..Swept::default() };
+    let swept = Swept::of_none(queue.name());
     let mut sweeper = Sweeper { queue, way, control, swept };
     let done = match letters {
         Letters::Named(ids) => sweeper.named(ids).await,

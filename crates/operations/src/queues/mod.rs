@@ -4,4 +4,4 @@ mod delete;
 mod purge;
 
 pub use delete::{Delete, Deleted, delete};
-pub use purge::{Parts, Purge, Purged, purge};
+pub use purge::{Parts, Purge, Purged, plan_purge, purge};

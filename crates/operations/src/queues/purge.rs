@@ -5,20 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 use streamfleet::Queue;
 use streamfleet::job::State;
-use streamfleet_engine::admin::{Filter, Noted};
+use streamfleet_engine::admin::{BulkAction, BulkTerms, Filter, Noted, TaskState};
 
-use crate::control::outcome;
-use crate::dead::drop_selected;
-use crate::jobs::bulk::{self, Bulk, BulkReport, Change};
-use crate::{Actor, Control, Error, QUEUES_PURGE};
+use crate::tasks::{Plan, TaskReport, start};
+use crate::{Actor, Error, QUEUES_PURGE};
 
 /// What to empty, and how.
 #[derive(Debug, Clone, Copy)]
 pub struct Purge {
     /// What to empty.
     pub parts: Parts,
-    /// Count what would be emptied, and change nothing.
-    pub dry_run: bool,
     /// For how long the records of the cancelled jobs are kept.
     pub retention: Duration,
 }
@@ -46,11 +42,11 @@ impl Parts {
         named.into_iter().filter(|(_, is_meant)| *is_meant).map(|(name, _)| name).collect()
     }
 
-    /// The states of the jobs to cancel.
+    /// The states of the jobs to cancel, and that of the letters to drop.
     fn states(self) -> Vec<State> {
         let waiting = self.waiting.then_some(State::Waiting);
         let delayed = [State::Scheduled, State::Retrying].into_iter().filter(|_| self.delayed);
-        waiting.into_iter().chain(delayed).collect()
+        waiting.into_iter().chain(delayed).chain(self.dead.then_some(State::Dead)).collect()
     }
 
     /// The arguments that mean them.
@@ -67,7 +63,7 @@ impl Parts {
 pub struct Purged {
     /// The queue.
     pub queue: String,
-    /// Whether nothing was to be changed.
+    /// True if this is only a plan.
     pub dry_run: bool,
     /// How many waiting jobs there were; `null` if they are not emptied.
     pub waiting: Option<u64>,
@@ -75,23 +71,17 @@ pub struct Purged {
     pub delayed: Option<u64>,
     /// How many dead letters there were; `null` if they are not emptied.
     pub dead: Option<u64>,
-    /// How many jobs were cancelled.
-    pub cancelled: u64,
-    /// How many letters were dropped.
-    pub dropped: u64,
-    /// How many jobs and letters had gone by themselves.
-    pub gone: u64,
+    /// How many jobs were cancelled, and letters dropped.
+    pub changed: u64,
     /// How many jobs and letters Redis refused to change.
     pub failed: u64,
-    /// Some of the errors with which it did.
+    /// The last error with which it did, or with which a part of the queue could not be read.
     pub errors: Vec<String>,
-    /// Parts of the queue that cannot be read, and why.
-    pub unread: Vec<String>,
-    /// True if it was stopped before its end.
+    /// True if the task is not done.
     pub interrupted: bool,
-    /// What ended it early.
-    #[serde(skip)]
-    pub failure: Option<Error>,
+    /// The task that empties the queue; absent if this is only a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 impl Purged {
@@ -100,56 +90,27 @@ impl Purged {
         [self.waiting, self.delayed, self.dead].into_iter().flatten().sum()
     }
 
-    /// How many jobs and letters are no longer there.
-    fn done(&self) -> u64 {
-        self.cancelled + self.dropped
-    }
-
-    /// Returns true if nothing is left of what existed when it began.
-    pub fn is_complete(&self) -> bool {
-        !self.interrupted && self.failure.is_none() && self.failed == 0 && self.unread.is_empty()
-    }
-
-    fn take_cancelled(&mut self, report: BulkReport) -> Result<(), Error> {
-        (self.cancelled, self.gone) = (report.changed + report.requested, report.gone);
-        (self.failed, self.errors, self.unread) = (report.failed, report.errors, report.unread);
-        self.interrupted = report.interrupted;
-        report.failure.map_or(Ok(()), Err)
+    /// Takes what a task has done so far.
+    pub fn take(&mut self, task: &TaskReport) {
+        self.task = Some(task.id.clone());
+        (self.changed, self.failed) = (task.done + task.requested, task.failed);
+        self.errors = task.error.iter().cloned().collect();
+        self.interrupted = task.task.state != TaskState::Done;
     }
 }
 
-/// Cancels the jobs and drops the letters that exist now. A job or a letter that Redis refuses stays, and stops nothing. If
-/// something ends it early, the report says what was done, and why it ended.
+/// Counts what would be emptied, and changes nothing.
 ///
 /// # Errors
 ///
-/// [`Error::Invalid`] if no part is named; [`Error::Redis`] if the jobs cannot be counted beforehand.
-pub async fn purge(
-    queue: &Queue,
-    actor: &Actor,
-    input: &Purge,
-    control: Control<'_>,
-) -> Result<Noted<Purged>, Error> {
-    if input.parts.is_empty() {
+/// [`Error::Invalid`] if no part is named; [`Error::Redis`].
+pub async fn plan_purge(queue: &Queue, parts: Parts) -> Result<Purged, Error> {
+    if parts.is_empty() {
         return Err(Error::invalid("body", "say what to empty: waiting, delayed or dead"));
     }
-    let mut purged = plan(queue, input).await?;
-    if !input.dry_run {
-        purged.failure = empty(queue, actor, input, control, &mut purged).await.err();
-    }
-    if purged.done() == 0 && !purged.failure.as_ref().is_some_and(Error::may_have_run) {
-        return Ok(Noted::of_nothing(purged));
-    }
-    let action = actor.action(&QUEUES_PURGE).target(input.parts.flags()).count(purged.done());
-    let action = action.outcome(outcome(purged.failure.as_ref(), purged.interrupted));
-    Ok(queue.audit().noted(&action, purged).await)
-}
-
-async fn plan(queue: &Queue, Purge { parts, dry_run, .. }: &Purge) -> Result<Purged, Error> {
     let snapshot = queue.snapshot().await.map_err(Error::redis("failed to count the jobs"))?;
     Ok(Purged {
         queue: queue.name().to_string(),
-        dry_run: *dry_run,
         waiting: parts.waiting.then(|| snapshot.waiting()),
         delayed: parts.delayed.then_some(snapshot.delayed),
         dead: parts.dead.then_some(snapshot.dead),
@@ -157,51 +118,24 @@ async fn plan(queue: &Queue, Purge { parts, dry_run, .. }: &Purge) -> Result<Pur
     })
 }
 
-async fn empty(
+/// Begins a task that cancels the jobs and drops the letters that exist now. A job or a letter that Redis refuses stays, and stops
+/// nothing.
+///
+/// # Errors
+///
+/// [`Error::Conflict`] if there are too many tasks; [`Error::Redis`].
+pub async fn purge(
     queue: &Queue,
     actor: &Actor,
     input: &Purge,
-    control: Control<'_>,
-    purged: &mut Purged,
-) -> Result<(), Error> {
-    cancel(queue, actor, input, control, purged).await?;
-    if !input.parts.dead || purged.interrupted {
-        return Ok(());
-    }
-    let selected = queue.dead_letters().select(Filter::new()).await;
-    let selection = selected.map_err(Error::redis("failed to read the dead letters"))?;
-    let before = purged.cancelled + purged.gone;
-    let progress = |read: u64| (control.progress)(before + read);
-    let swept = drop_selected(queue, selection, Control { progress: &progress, ..control }).await;
-    (purged.dropped, purged.interrupted) = (swept.dropped, swept.interrupted);
-    (purged.gone, purged.failed) = (purged.gone + swept.gone, purged.failed + swept.failed);
-    purged.errors.extend(swept.errors);
-    swept.failure.map_or(Ok(()), Err)
-}
-
-/// Cancels the jobs of the parts that are meant.
-async fn cancel(
-    queue: &Queue,
-    actor: &Actor,
-    Purge { parts, retention, .. }: &Purge,
-    control: Control<'_>,
-    purged: &mut Purged,
-) -> Result<(), Error> {
-    let states = parts.states();
-    if states.is_empty() {
-        return Ok(());
-    }
-    let input = Bulk {
-        change: Change::Cancel,
-        filter: Filter::new(),
-        all: true,
-        states,
-        retention: *retention,
-        max_depth: None,
-        is_sure: false,
-    };
-    let selected = bulk::select(queue, &input).await?;
-    purged.take_cancelled(bulk::walk(queue, actor, &input, selected, control).await)
+    planned: &Purged,
+) -> Result<Noted<TaskReport>, Error> {
+    let states = input.parts.states();
+    let selected = queue.bulk().select(BulkAction::Purge, Filter::new(), Some(&states)).await;
+    let selection = selected.map_err(Error::redis("failed to read the clock of Redis"))?;
+    let terms = BulkTerms::new(actor.name()).retention(input.retention);
+    let action = actor.action(&QUEUES_PURGE).target(input.parts.flags()).count(planned.planned());
+    start(queue, &Plan::Change(&selection, terms), &action).await
 }
 
 #[cfg(test)]
@@ -212,8 +146,8 @@ mod tests {
     fn each_part_means_its_states_and_its_argument() {
         let parts = Parts { waiting: true, delayed: true, dead: true };
         assert_eq!(parts.flags(), "--waiting --delayed --dead");
-        assert_eq!(parts.states(), [State::Waiting, State::Scheduled, State::Retrying]);
+        assert_eq!(parts.states(), [State::Waiting, State::Scheduled, State::Retrying, State::Dead]);
         let letters = Parts { dead: true, ..Parts::default() };
-        assert!(letters.states().is_empty() && !letters.is_empty() && Parts::default().is_empty());
+        assert!(letters.states() == [State::Dead] && !letters.is_empty() && Parts::default().is_empty());
     }
 }

@@ -1,23 +1,25 @@
-//! Changes of all jobs that a filter matches. Each stops after a while: sent again, it goes on.
+//! Changes of all jobs and dead letters that a filter matches. Each begins a task.
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use serde_json::Value;
-use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
-use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change};
-use streamfleet_operations::{self as operations, Actor, Control};
+use streamfleet::{Queue, Shutdown};
+use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change, Planned};
+use streamfleet_operations::tasks::TaskReport;
+use streamfleet_operations::{self as operations, Actor, Control, Error};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
 use super::desk::{Work, within};
 use super::failure::done;
+use super::jobs::SEARCH_FOR;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::selection::Selection;
 use super::sent::Sent;
+use super::tasks;
 use crate::bulk::bounded;
 use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
@@ -52,6 +54,9 @@ struct Wanted {
     /// Only to move jobs: move them to a queue that no worker serves and that has no jobs. Without it, such a request is a conflict.
     #[serde(default)]
     confirm: bool,
+    /// How many jobs per second; as many as possible unless told otherwise, at most 10,000.
+    #[schema(exclusive_minimum = 0, maximum = 10000)]
+    rate: Option<f64>,
     /// Make the plan, and change nothing.
     #[serde(default)]
     dry_run: bool,
@@ -62,55 +67,59 @@ struct Wanted {
 
 /// Cancels all jobs that a filter matches.
 ///
-/// Running jobs are asked to stop. If `interrupted` is true, send the request again.
+/// Running jobs are asked to stop. The jobs are counted for 10 s at most; the task begins even if there are more.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/bulk/cancel", tag = "bulk", request_body = Wanted,
-    responses((status = 200, description = "The plan, and what became of the jobs", body = BulkReport)))]
+    responses((status = 200, description = "The plan, with `dry_run` or if no job matches", body = BulkReport),
+        (status = 202, description = "The task that changes the jobs", body = TaskReport,
+            headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_cancel(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(sent): Sent<Wanted>,
-) -> Result<Json<Value>, Problem> {
-    carry_out((&site, &person, &place), Change::Cancel, sent).await
+) -> Result<Response, Problem> {
+    begin((&site, &person, &place), Change::Cancel, sent).await
 }
 
 /// Makes all delayed jobs and retries due that a filter matches.
-///
-/// If `interrupted` is true, send the request again.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/bulk/run-now", tag = "bulk", request_body = Wanted,
-    responses((status = 200, description = "The plan, and what became of the jobs", body = BulkReport)))]
+    responses((status = 200, description = "The plan, with `dry_run` or if no job matches", body = BulkReport),
+        (status = 202, description = "The task that changes the jobs", body = TaskReport,
+            headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_run_now(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(sent): Sent<Wanted>,
-) -> Result<Json<Value>, Problem> {
-    carry_out((&site, &person, &place), Change::RunNow, sent).await
+) -> Result<Response, Problem> {
+    begin((&site, &person, &place), Change::RunNow, sent).await
 }
 
 /// Moves all waiting and delayed jobs that a filter matches to the queue `to`.
 ///
-/// This needs the role on both queues. If `interrupted` is true, send the request again.
+/// This needs the role on both queues.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/bulk/move", tag = "bulk", request_body = Wanted,
-    responses((status = 200, description = "The plan, and what became of the jobs", body = BulkReport)))]
+    responses((status = 200, description = "The plan, with `dry_run` or if no job matches", body = BulkReport),
+        (status = 202, description = "The task that changes the jobs", body = TaskReport,
+            headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_move(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(mut sent): Sent<Wanted>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     let to = sent.to.take().unwrap_or_default().parse::<QueueName>();
     let to = to.map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;
-    carry_out((&site, &person, &place), Change::Move(site.queue(to)), sent).await
+    begin((&site, &person, &place), Change::Move(site.queue(to)), sent).await
 }
 
-/// Makes the plan, and carries it out unless only the plan is wanted. Both stop after a while.
-async fn carry_out(
+/// Makes the plan, and begins the task unless only the plan is wanted.
+async fn begin(
     (site, person, place): (&Site, &Person, &Place),
     change: Change,
     sent: Wanted,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Response, Problem> {
     if sent.to.is_some() {
         return Err(Problem::field("/to", "only a move has a queue that gets the jobs"));
     }
@@ -121,23 +130,38 @@ async fn carry_out(
     let filter = sent.filter.filter(sent.all, &view)?;
     let states: Result<Vec<_>, _> = sent.state.iter().map(|name| jobs::state(name)).collect();
     let states = states.map_err(|why| Problem::field("/state", why))?;
+    check_rate(sent.rate)?;
     names::must_have(site, queue.name()).await?;
     let input = bounded(change, filter, queue.name(), site.effective());
-    let input = Bulk { all: sent.all, states, is_sure: sent.confirm, ..input };
-    let _permit = site.desk().begin(Work::Change)?;
-    let (stop, progress) = (Shutdown::new(), |_: u64| ());
-    let planning = bulk::plan(&queue, &input, Control { stop: &stop, progress: &progress });
-    let mut planned = within(CHANGE_FOR, (&stop, site.stopping()), planning).await?;
+    let input = Bulk { all: sent.all, states, rate: sent.rate, is_sure: sent.confirm, ..input };
+    let mut planned = {
+        let _permit = site.desk().begin(Work::Search)?;
+        planned(site, &queue, &input, sent.dry_run).await?
+    };
     planned.report.dry_run = sent.dry_run;
-    if sent.dry_run || planned.report.planned == 0 {
-        return view.json(&planned.report);
+    if sent.dry_run || planned.is_empty() {
+        return Ok(view.json(&planned.report)?.into_response());
     }
-    let (stop, actor) = (Shutdown::new(), Actor::new(person.name(), &sent.reason));
-    let control = Control { stop: &stop, progress: &progress };
-    let changing = bulk::change(&queue, &actor, &input, planned, control);
-    let mut changed = done(within(CHANGE_FOR, (&stop, site.stopping()), changing).await)?;
-    match changed.failure.take() {
-        Some(failure) => Err(failure.into()),
-        None => view.json(&changed),
+    let actor = Actor::new(person.name(), &sent.reason);
+    let task = done(bulk::begin(&queue, &actor, &input, &planned).await)?;
+    tasks::begun(site, &view, (&queue, &task))
+}
+
+/// Refuses a rate that no task can keep.
+pub(super) fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
+    if rate.is_some_and(|rate| !(rate > 0.0 && rate <= 10_000.0)) {
+        return Err(Problem::field("/rate", "it must be more than 0 and at most 10000 jobs per second"));
+    }
+    Ok(())
+}
+
+/// Selects the jobs, and counts them for a while. Only a plan that somebody wants to see must be complete.
+async fn planned(site: &Site, queue: &Queue, input: &Bulk, is_shown: bool) -> Result<Planned, Problem> {
+    let (stop, progress) = (Shutdown::new(), |_: u64| ());
+    let planning = bulk::plan(queue, input, Control { stop: &stop, progress: &progress });
+    let longest = if is_shown { CHANGE_FOR } else { SEARCH_FOR };
+    match within(longest, (&stop, site.stopping()), planning).await {
+        Err(Error::Stopped) if !is_shown => Ok(bulk::select(queue, input).await?),
+        planned => Ok(planned?),
     }
 }

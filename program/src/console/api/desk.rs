@@ -8,7 +8,8 @@ use axum::body::{Body, HttpBody as _};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
-use streamfleet::Shutdown;
+use streamfleet::{Queue, Shutdown};
+use streamfleet_operations::{Control, tasks};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -90,6 +91,7 @@ pub(in crate::console) struct Desk {
     reads: Arc<Places>,
     memory: Arc<Places>,
     streams: Arc<Places>,
+    tasks: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
 }
@@ -209,6 +211,7 @@ impl Default for Desk {
                 freed: Notify::new(),
             }),
             streams: Places::new(1000, 100, "clients read live events"),
+            tasks: Places::new(32, 16, "tasks are carried out"),
             running: Mutex::default(),
             feeds: Feeds::default(),
         }
@@ -289,15 +292,33 @@ impl Desk {
                 tracing::debug!("a change is complete, but nobody waits for its answer");
             }
         };
-        {
-            let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-            while running.try_join_next().is_some() {}
-            running.spawn(work);
-        }
+        self.spawn(work);
         answer.await.map_err(|_| {
             let why = "the change ended without an answer: look at what became of it";
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the outcome is not known", why)
         })
+    }
+
+    /// Carries a task on in the background, until it is over or the stop is requested. If many are carried on already, this one is left
+    /// to the workers of its queue.
+    pub(in crate::console) fn carry_on(&self, queue: Queue, id: String, stop: Shutdown) {
+        let Ok(held) = self.tasks.take(Arc::clone(&asker().name), 1) else {
+            tracing::info!(task = %id, "the console carries on too many tasks for another one");
+            return;
+        };
+        self.spawn(async move {
+            let _held = held;
+            let control = Control { stop: &stop, progress: &|_| {} };
+            if let Err(error) = tasks::follow(&queue, &id, control).await {
+                tracing::warn!(task = %id, %error, "the console does not carry on a task any more");
+            }
+        });
+    }
+
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        while running.try_join_next().is_some() {}
+        running.spawn(work);
     }
 
     /// Waits until the work that goes on is done, for a while.

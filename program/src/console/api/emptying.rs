@@ -1,13 +1,15 @@
-//! Emptying and deleting queues. Both need the queue's name again, as the command line does, and both stop after a while:
-//! sent again, they go on.
+//! Emptying and deleting queues. Both need the queue's name again, as the command line does. Emptying begins a task; deleting stops
+//! after a while: sent again, it goes on.
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
 use streamfleet_operations::queues::{self, Delete, Deleted, Parts, Purged};
+use streamfleet_operations::tasks::TaskReport;
 use streamfleet_operations::{self as operations, Actor, Control};
 use utoipa_axum::routes;
 
@@ -19,6 +21,7 @@ use super::place::Place;
 use super::privacy::View;
 use super::query::QueryParams;
 use super::sent::Sent;
+use super::tasks;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -56,34 +59,32 @@ struct Purge {
 
 /// Empties a queue.
 ///
-/// Its waiting or delayed jobs are cancelled, its dead letters are dropped. If `interrupted` is true, send the request again.
+/// Its waiting or delayed jobs are cancelled, its dead letters are dropped.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/purge", tag = "queues", request_body = Purge,
-    responses((status = 200, description = "What was emptied", body = Purged)))]
+    responses((status = 200, description = "The plan, with `dry_run` or if there is nothing to empty", body = Purged),
+        (status = 202, description = "The task that empties the queue", body = TaskReport,
+            headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn purge_queue(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(sent): Sent<Purge>,
-) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+) -> Result<Response, Problem> {
+    let (queue, view) = (place.queue(&site)?, View::of(&person, &site));
     names::must_have(&site, queue.name()).await?;
     if !sent.dry_run {
         must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
     }
-    let _permit = site.desk().begin(Work::Change)?;
-    let input = queues::Purge {
-        parts: Parts { waiting: sent.waiting, delayed: sent.delayed, dead: sent.dead },
-        dry_run: sent.dry_run,
-        retention: site.effective().config.fleet_config().worker.retention_of(queue.name()),
-    };
-    let (actor, stop) = (Actor::new(person.name(), &sent.reason), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let work = queues::purge(&queue, &actor, &input, control);
-    let mut purged = done(within(CHANGE_FOR, (&stop, site.stopping()), work).await)?;
-    match purged.failure.take() {
-        Some(failure) => Err(failure.into()),
-        None => View::of(&person, &site).json(&purged),
+    let parts = Parts { waiting: sent.waiting, delayed: sent.delayed, dead: sent.dead };
+    let mut planned = queues::plan_purge(&queue, parts).await?;
+    planned.dry_run = sent.dry_run;
+    if sent.dry_run || planned.planned() == 0 {
+        return Ok(view.json(&planned)?.into_response());
     }
+    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
+    let (actor, input) = (Actor::new(person.name(), &sent.reason), queues::Purge { parts, retention });
+    let task = done(queues::purge(&queue, &actor, &input, &planned).await)?;
+    tasks::begun(&site, &view, (&queue, &task))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

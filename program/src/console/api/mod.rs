@@ -6,7 +6,7 @@
 //! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
 
 mod bulk;
-mod campaigns;
+mod bulk_letters;
 mod changes;
 mod desk;
 mod document;
@@ -37,6 +37,7 @@ mod sent;
 mod stats;
 mod steps;
 mod submit;
+mod tasks;
 mod weight;
 
 use std::time::Duration;
@@ -49,6 +50,7 @@ pub(super) use self::job::found;
 pub(super) use self::query::only_described;
 pub(super) use self::sent::announced;
 pub(super) use self::submit::check_own_id;
+pub(super) use self::tasks::carry_on;
 pub(super) use self::weight::{heaviest, hold_decoded, hold_fields};
 use super::access::Needs;
 use super::routes::Routes;
@@ -79,10 +81,11 @@ fn operations() -> Routes {
         .with(changes::routes())
         .with(steps::routes())
         .with(bulk::routes())
+        .with(bulk_letters::routes())
         .with(letters::routes())
         .with(letter_edits::routes())
         .with(letter_export::routes())
-        .with(campaigns::routes())
+        .with(tasks::routes())
         .with(gates::routes())
         .with(recurring::routes())
         .with(incidents::routes())

@@ -1,6 +1,5 @@
 //! Actions on all jobs that a filter matches: cancel them, make them due, or move them to another queue.
 
-use std::error::Error as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use streamfleet::job::{QueueName, State};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::Noted;
 use streamfleet_operations::jobs::bulk::{self, Bulk, BulkReport, Change};
+use streamfleet_operations::tasks::TaskReport;
 use streamfleet_operations::{Actor, Control, Error};
 
 use super::action::Done;
@@ -23,16 +23,13 @@ use super::table::{Cell, Table};
 use super::target;
 use crate::bulk::bounded;
 use crate::console::access::{Person, Role};
-use crate::console::api::{Work, within};
+use crate::console::api::{Work, carry_on, within};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
 /// How long a plan counts.
 const COUNTING: Duration = Duration::from_secs(10);
-
-/// How long one request changes jobs.
-const CHANGING: Duration = Duration::from_secs(20);
 
 /// What the form says.
 #[derive(Debug, Deserialize)]
@@ -164,7 +161,7 @@ fn sample(frame: &Frame, queue: &str, plan: &BulkReport) -> Table {
     table
 }
 
-/// Does it, page by page, until all is done or the time is over.
+/// Begins the task, and leads to its page.
 pub(super) async fn act(
     Shared(site): Shared<Site>,
     frame: Frame,
@@ -173,49 +170,24 @@ pub(super) async fn act(
     Query(query): Query<Vec<(String, String)>>,
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
-    let Task { queue, criteria, back, .. } = Task::read(&site, &frame, (&name, &action_name), query)?;
+    let Task { queue, criteria, .. } = Task::read(&site, &frame, (&name, &action_name), query)?;
     let change = change(&site, &action_name, &order.to)?;
     if let Change::Move(to) = &change {
         // The path names only the queue that loses the jobs.
         person.check(Role::Operator, Some(to.name()))?;
     }
-    let _permit = site.desk().begin(Work::Change)?;
     let input = bounded(change, criteria.filter, queue.name(), site.effective());
     let input = Bulk { all: true, states: criteria.states, is_sure: true, ..input };
     let planned = bulk::select(&queue, &input).await?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
-    let (stop, progress) = (Shutdown::new(), |_: u64| ());
-    let control = Control { stop: &stop, progress: &progress };
-    let changing = bulk::change(&queue, &actor, &input, planned, control);
-    let Noted { value: report, unnoted, .. } = within(CHANGING, (&stop, site.stopping()), changing).await?;
-    let text = summary(&frame, &report);
-    let done = if report.is_complete() { Done::new(text) } else { Done::not(text) };
-    Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
+    let begun = bulk::begin(&queue, &actor, &input, &planned).await?;
+    Ok(lead_to_task(&site, &frame, &queue, begun))
 }
 
-/// What became of the jobs, in words.
-fn summary(frame: &Frame, report: &BulkReport) -> String {
-    let mut parts = vec![frame.number_of("bulk.changed", report.changed)];
-    let counts = [
-        (report.requested, "bulk.requested"),
-        (report.gone, "bulk.gone"),
-        (report.failed, "bulk.failed"),
-        (report.undecided, "found.unreadable"),
-    ];
-    parts.extend(
-        counts.into_iter().filter(|(count, _)| *count > 0).map(|(count, key)| frame.number_of(key, count)),
-    );
-    parts.extend(
-        report
-            .kept
-            .iter()
-            .map(|(why, count)| frame.fill("bulk.kept", &[("count", &grouped(*count)), ("why", why)])),
-    );
-    parts.extend(report.errors.iter().chain(&report.unread).cloned());
-    if let Some(failure) = &report.failure {
-        parts.push(failure.to_string());
-        parts.extend(failure.source().map(ToString::to_string));
-    }
-    parts.extend(report.interrupted.then(|| frame.t("plan.more").to_owned()));
-    parts.join("\n")
+/// Carries on a task that has begun, and leads to its page.
+pub(super) fn lead_to_task(site: &Site, frame: &Frame, queue: &Queue, begun: Noted<TaskReport>) -> Response {
+    let Noted { value: task, unnoted, .. } = begun;
+    carry_on(site, queue, &task);
+    let done = Done::new(frame.t("plan.begun")).unnoted(frame, unnoted);
+    lead_to(&Link::queue(&task.queue, &["campaigns", &task.id]), &done.message())
 }

@@ -1,4 +1,4 @@
-//! Campaigns: bulk replays that the fleet carries out.
+//! Tasks, of which those that replay dead letters were once called campaigns.
 
 use askama::Template;
 use axum::Form as Body;
@@ -7,8 +7,10 @@ use axum::response::Response;
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
 use streamfleet::Queue;
-use streamfleet::job::{DeadReason, QueueName, Timestamp};
-use streamfleet_engine::admin::{Action, Campaign, CampaignError, CampaignState};
+use streamfleet::job::{DeadReason, Timestamp};
+use streamfleet_engine::admin::TaskState;
+use streamfleet_operations::tasks::{self, TaskReport};
+use streamfleet_operations::{Actor, Error};
 
 use super::action::Done;
 use super::criteria::of_campaign;
@@ -29,6 +31,9 @@ const AT_ONCE: usize = 8;
 
 /// The most campaigns of a page.
 const MOST: usize = 50;
+
+/// The most tasks that are read of a queue: more than it knows.
+const MOST_OF_QUEUE: u64 = 1000;
 
 #[derive(Template)]
 #[template(path = "campaign.html")]
@@ -75,7 +80,7 @@ async fn list(
     asked: &Asked,
     (here, narrow): (Link, Narrow),
 ) -> Result<Response, Problem> {
-    let states = CampaignState::ALL.map(|state| state.as_str().to_owned());
+    let states = TaskState::ALL.map(|state| state.as_str().to_owned());
     let narrow = narrow.choice(frame, asked, ("state", "column.state"), states.into());
     let reading = stream::iter(queues).map(|queue| async move {
         let read = read(&queue).await;
@@ -88,19 +93,18 @@ async fn list(
             Ok((clock, campaigns, more)) => {
                 now = now.max(clock);
                 remarks.extend(more);
-                found.extend(campaigns.into_iter().map(|campaign| (queue.name().clone(), campaign)));
+                found.extend(campaigns);
             }
             Err(error) => remarks.push(format!("{}: {error}", queue.name())),
         }
     }
-    let is_wanted =
-        |campaign: &Campaign| asked.get("state").is_none_or(|state| campaign.state.as_str() == state);
-    found.retain(|(_, campaign)| is_wanted(campaign));
-    found.sort_by_key(|(_, campaign)| std::cmp::Reverse(campaign.created));
+    found.retain(|campaign: &TaskReport| asked.get("state").is_none_or(|state| campaign.state == state));
+    found.sort_by_key(|campaign| std::cmp::Reverse(campaign.created_ms));
     let next = asked.cut(&mut found, MOST)?;
     let columns = [
         ("column.campaign", "short"),
         ("column.queue", "short"),
+        ("campaign.kind", "short"),
         ("column.state", "short"),
         ("column.filter", "clip"),
         ("campaign.replayed", "number"),
@@ -109,8 +113,8 @@ async fn list(
         ("column.begun", "short"),
     ];
     let mut table = Table::new(frame, "nav.campaigns", &columns).or(frame.t("campaign.none"));
-    for (queue, campaign) in &found {
-        table.add(row(frame, queue, campaign, now));
+    for campaign in &found {
+        table.add(row(frame, campaign, now));
     }
     let (title, line) = (frame.t("nav.campaigns"), frame.t("campaign.line").to_owned());
     let next = narrow.next(here, next);
@@ -118,64 +122,45 @@ async fn list(
     Ok(frame.page(title, Some(Section::Campaigns), &page))
 }
 
-/// The newest campaigns of a queue. One that cannot be read does not hide the others.
-async fn read(queue: &Queue) -> Result<(Timestamp, Vec<Campaign>, Vec<String>), String> {
-    let shown = |error| queue.with_keys(&error);
-    let (now, ids) =
-        tokio::try_join!(queue.clock(), async { queue.campaigns().ids().await }).map_err(shown)?;
-    let of = queue.clone();
-    let reading = stream::iter(ids.into_keys().collect::<Vec<_>>())
-        .map(move |id| {
-            let queue = of.clone();
-            async move { (queue.campaigns().get(&id).await, id) }
-        })
-        .buffered(AT_ONCE);
-    let read: Vec<_> = reading.collect().await;
-    let (mut found, mut remarks) = (Vec::new(), Vec::new());
-    for (campaign, id) in read {
-        match campaign {
-            Ok(campaign) => found.extend(campaign),
-            Err(error) => remarks.push(format!("{} {id}: {}", queue.name(), queue.with_keys(&error))),
-        }
-    }
-    Ok((now, found, remarks))
+/// The tasks of a queue. One that cannot be read does not hide the others.
+async fn read(queue: &Queue) -> Result<(Timestamp, Vec<TaskReport>, Vec<String>), String> {
+    let now = queue.clock().await.map_err(|error| queue.with_keys(&error))?;
+    let page = tasks::list(queue, None, MOST_OF_QUEUE).await.map_err(|error| error.to_string())?;
+    let unread = page.facts.unreadable.into_iter();
+    let remarks = unread.map(|id| format!("{} {id}: this version cannot read it", queue.name()));
+    Ok((now, page.items, remarks.collect()))
 }
 
-fn row(frame: &Frame, queue: &QueueName, campaign: &Campaign, now: Timestamp) -> Vec<Cell> {
-    let (counts, state) = (campaign.counts, look(campaign.state));
-    let died = counts.died + counts.died_otherwise + counts.needs_decision;
+fn row(frame: &Frame, campaign: &TaskReport, now: Timestamp) -> Vec<Cell> {
+    let (replay, state) = (&campaign.replay, look(campaign.task.state));
+    let died: u64 = [replay.died, replay.died_otherwise, replay.needs_decision].into_iter().flatten().sum();
     vec![
-        Cell::id(&campaign.id, &Link::queue(queue.as_str(), &["campaigns", &campaign.id])),
-        Cell::link(queue.as_str(), &Link::queue(queue.as_str(), &[])),
+        Cell::id(&campaign.id, &Link::queue(&campaign.queue, &["campaigns", &campaign.id])),
+        Cell::link(&campaign.queue, &Link::queue(&campaign.queue, &[])),
+        Cell::text(campaign.kind),
         Cell::like(frame.t(state.1), state.0).under(frame.written(&campaign.why)),
         Cell::text(filter(frame, campaign)),
-        Cell::number(counts.replayed),
-        Cell::number(counts.succeeded),
+        Cell::number(campaign.done + campaign.requested),
+        Cell::number(replay.succeeded.unwrap_or(0)),
         Cell::number(died),
-        Cell::time(frame, campaign.created, now),
+        Cell::time(frame, campaign.task.begun, now),
     ]
 }
 
-fn filter(frame: &Frame, campaign: &Campaign) -> String {
-    let filter = campaign.selection.filter.to_string();
-    if filter.is_empty() { frame.t("plan.all").to_owned() } else { frame.about(&filter).into_owned() }
+fn filter(frame: &Frame, campaign: &TaskReport) -> String {
+    let filter = campaign.task.filter.to_string();
+    if filter.is_empty() { frame.t("campaign.all").to_owned() } else { frame.about(&filter).into_owned() }
 }
 
 /// The classes of a campaign's state, and the key of its name.
-fn look(state: CampaignState) -> (&'static str, &'static str) {
+fn look(state: TaskState) -> (&'static str, &'static str) {
     match state {
-        CampaignState::Canary => ("state scheduled", "campaign.canary"),
-        CampaignState::Running => ("state running", "campaign.running"),
-        CampaignState::Paused => ("state retrying", "campaign.paused"),
-        CampaignState::Stopped | CampaignState::Failed => ("state dead", "campaign.stopped"),
-        CampaignState::Done => ("state done", "campaign.done"),
+        TaskState::Canary => ("state scheduled", "campaign.canary"),
+        TaskState::Running => ("state running", "campaign.running"),
+        TaskState::Paused => ("state retrying", "campaign.paused"),
+        TaskState::Stopped | TaskState::Failed => ("state dead", "campaign.stopped"),
+        TaskState::Done => ("state done", "campaign.done"),
     }
-}
-
-async fn find(queue: &Queue, id: &str) -> Result<Campaign, Problem> {
-    let found = queue.campaigns().get(id).await;
-    let found = found.map_err(|error| target::redis("the campaign could not be read", queue, &error))?;
-    found.ok_or_else(|| Problem::not_found(format!("the queue {} has no campaign {id}", queue.name())))
 }
 
 /// Shows one campaign.
@@ -185,8 +170,8 @@ pub(super) async fn one(
     Path((name, id)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let campaign = find(&queue, &id).await?;
-    let (class, state) = look(campaign.state);
+    let campaign = tasks::show(&queue, &id).await?;
+    let (class, state) = look(campaign.task.state);
     let done = campaign.planned.filter(|planned| *planned > 0);
     let page = CampaignPage {
         frame: &frame,
@@ -194,56 +179,72 @@ pub(super) async fn one(
         class,
         state: frame.t(state),
         crumb: name.clone(),
-        facts: facts(&frame, &name, &campaign),
-        percent: done.map(|planned| (campaign.counts.replayed.saturating_mul(100) / planned).min(100)),
+        facts: facts(&frame, &campaign),
+        percent: done.map(|planned| (campaign.done.saturating_mul(100) / planned).min(100)),
         actions: actions(&frame, &queue, &campaign),
     };
     Ok(frame.page(&campaign.id, Some(Section::Campaigns), &page))
 }
 
-fn facts(frame: &Frame, queue: &str, campaign: &Campaign) -> Vec<Fact> {
-    let (counts, rules) = (campaign.counts, campaign.rules);
+fn facts(frame: &Frame, campaign: &TaskReport) -> Vec<Fact> {
     let plain = |key, text: String| Fact { key, text, link: None };
     let count = |key, count: u64| plain(key, grouped(count));
-    let letters = of_campaign(queue, &campaign.id);
-    let counted = |key, number: u64, link: &Link| Fact { link: Some(link.to_string()), ..count(key, number) };
-    let stop = rules.stop_at.map_or_else(|| "–".to_owned(), |share| format!("{share} %"));
     let mut facts = vec![
+        plain("campaign.kind", campaign.kind.to_owned()),
         plain("column.filter", filter(frame, campaign)),
         plain("campaign.who", campaign.who.clone()),
-        plain("column.begun", utc(campaign.created)),
-        plain("plan.rate", format!("{:.2}", rules.rate)),
-        count("plan.canary", rules.canary),
-        plain("plan.stop_at", stop),
+        plain("column.begun", utc(campaign.task.begun)),
     ];
+    facts.extend(campaign.rate.map(|rate| plain("plan.rate", format!("{rate:.2}"))));
     facts.extend(campaign.planned.map(|planned| count("campaign.planned", planned)));
     facts.extend([
-        count("campaign.replayed", counts.replayed),
-        count("campaign.skipped", counts.skipped),
-        count("campaign.succeeded", counts.succeeded),
-        counted("campaign.died_again", counts.died, &letters),
-        counted("campaign.died_otherwise", counts.died_otherwise, &letters),
-        counted(
-            "campaign.decisions",
-            counts.needs_decision,
-            &letters.clone().with("reason", DeadReason::NeedsDecision.as_str()),
-        ),
-        count("campaign.cancelled", counts.cancelled),
-        count("campaign.alive", counts.alive()),
+        count("campaign.looked", campaign.looked),
+        count("campaign.left", campaign.left),
+        count("campaign.replayed", campaign.done),
     ]);
+    if campaign.replay.running.is_some() {
+        facts.extend(of_replay(campaign));
+    } else {
+        facts.extend([
+            count("campaign.requested", campaign.requested),
+            count("campaign.skipped", campaign.refused + campaign.undecided),
+        ]);
+    }
     if !campaign.why.is_empty() {
         facts.insert(0, plain("campaign.why", frame.written(&campaign.why).into_owned()));
     }
     facts
 }
 
-fn actions(frame: &Frame, queue: &Queue, campaign: &Campaign) -> Vec<(&'static str, String, bool)> {
-    if campaign.state.is_over() || !frame.may(Role::Operator, queue.name()) {
+/// How the jobs of a replay fare.
+fn of_replay(campaign: &TaskReport) -> Vec<Fact> {
+    let replay = &campaign.replay;
+    let fact = |key, text: String, link: Option<&Link>| Fact { key, text, link: link.map(Link::to_string) };
+    let count = |key, count: Option<u64>| fact(key, grouped(count.unwrap_or(0)), None);
+    let letters = of_campaign(&campaign.queue, &campaign.id);
+    let counted = |key, count: Option<u64>, link: &Link| fact(key, grouped(count.unwrap_or(0)), Some(link));
+    let decisions = letters.clone().with("reason", DeadReason::NeedsDecision.as_str());
+    let stop = replay.stop_at.map_or_else(|| "–".to_owned(), |share| format!("{share} %"));
+    vec![
+        count("plan.canary", replay.canary),
+        fact("plan.stop_at", stop, None),
+        count("campaign.skipped", replay.skipped),
+        count("campaign.succeeded", replay.succeeded),
+        counted("campaign.died_again", replay.died, &letters),
+        counted("campaign.died_otherwise", replay.died_otherwise, &letters),
+        counted("campaign.decisions", replay.needs_decision, &decisions),
+        count("campaign.cancelled", replay.cancelled),
+        count("campaign.alive", replay.running),
+    ]
+}
+
+fn actions(frame: &Frame, queue: &Queue, campaign: &TaskReport) -> Vec<(&'static str, String, bool)> {
+    if campaign.task.state.is_over() || !frame.may(Role::Operator, queue.name()) {
         return Vec::new();
     }
     let act =
         |action: &str| Link::queue(queue.name().as_str(), &["campaigns", &campaign.id, action]).to_string();
-    let first = if campaign.state == CampaignState::Paused {
+    let first = if campaign.task.state == TaskState::Paused {
         ("action.resume", act("resume"), false)
     } else {
         ("action.pause", act("pause"), false)
@@ -265,7 +266,7 @@ pub(super) async fn ask(
     Path((name, id, action)): Path<(String, String, String)>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let campaign = find(&queue, &id).await?;
+    let campaign = tasks::show(&queue, &id).await?;
     let (to, back) =
         (Link::queue(&name, &["campaigns", &id, &action]), Link::queue(&name, &["campaigns", &id]));
     let values = [("campaign", &*campaign.id), ("queue", &*name)];
@@ -275,7 +276,7 @@ pub(super) async fn ask(
         "stop" => ("campaign.stop", "campaign.stop_line", "action.stop"),
         _ => return Err(Problem::not_found("no campaign has such an action")),
     };
-    let replayed = frame.number_of("campaign.so_far", campaign.counts.replayed);
+    let replayed = frame.number_of("campaign.so_far", campaign.done);
     let form = Form::new(&frame, frame.fill(title, &values), (&to, &back)).line(frame.t(line)).line(replayed);
     let form = form.field(Field::reason(&frame)).button(button);
     Ok(if action == "stop" { form.drastic() } else { form }.page(Section::Campaigns))
@@ -290,20 +291,17 @@ pub(super) async fn act(
     Body(order): Body<Order>,
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
-    let campaigns = queue.campaigns();
-    let note = |what: &str| Action::new(what, person.name()).why(reason(&order.reason));
+    let actor = Actor::new(person.name(), &reason(&order.reason));
     let done = match action.as_str() {
-        "pause" => campaigns.pause(&id, &note("campaigns pause")).await,
-        "resume" => campaigns.resume(&id, &note("campaigns resume")).await,
-        "stop" => campaigns.stop(&id, &note("campaigns stop")).await,
+        "pause" => tasks::pause(&queue, &actor, &id).await,
+        "resume" => tasks::resume(&queue, &actor, &id).await,
+        "stop" => tasks::stop(&queue, &actor, &id).await,
         _ => return Err(Problem::not_found("no campaign has such an action")),
     };
     let done = match done {
         Ok(done) => Done::new(frame.t("campaign.changed")).unnoted(&frame, done.unnoted),
-        Err(CampaignError::Redis(error)) => {
-            return Err(target::redis("the campaign was not changed", &queue, &error));
-        }
-        Err(error) => Done::not(error.to_string()),
+        Err(Error::Conflict(why)) => Done::not(why),
+        Err(error) => return Err(error.into()),
     };
     Ok(lead_to(&Link::queue(&name, &["campaigns", &id]), &done.message()))
 }

@@ -5,15 +5,14 @@ use std::time::Duration;
 use axum::Form as Body;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
-use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::{
-    Action, CampaignError, CampaignRules, DeadGroup, Filter, Noted, Selection, SelectionPlan,
-};
-use streamfleet_operations::dead::{Letters, Sweep, sweep};
-use streamfleet_operations::{Actor, Control, DEAD_REPLAY};
+use streamfleet::Queue;
+use streamfleet_engine::admin::{DeadGroup, Filter, ReplayRules, Selection, SelectionPlan};
+use streamfleet_operations::dead::{Selected, begin_drop, begin_replay};
+use streamfleet_operations::{Actor, Error};
 use tokio::time::timeout;
 
 use super::action::Done;
+use super::bulk::lead_to_task;
 use super::criteria::Criteria;
 use super::form::{Field, Form, reason};
 use super::frame::{Frame, grouped, lead_to};
@@ -21,16 +20,13 @@ use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::{Person, Role};
-use crate::console::api::{Work, within};
+use crate::console::api::Work;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
 /// How long a plan counts.
 const COUNTING: Duration = Duration::from_secs(10);
-
-/// How long one request drops letters.
-const DROPPING: Duration = Duration::from_secs(20);
 
 /// How many groups a plan shows.
 const GROUPS: usize = 10;
@@ -136,7 +132,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    fn rules(&self) -> Result<CampaignRules, Problem> {
+    fn rules(&self) -> Result<ReplayRules, Problem> {
         let wrong = |field: &str, why: &str| Problem::field(format!("body.{field}"), why);
         let rate = self
             .rate
@@ -157,7 +153,7 @@ impl Order {
                 Some(share.ok_or_else(|| wrong("stop_at", "expected a percentage from 0 to 100"))?)
             }
         };
-        Ok(CampaignRules::default().rate(rate).canary(canary).stop_at(stop_at))
+        Ok(ReplayRules::default().rate(rate).canary(canary).stop_at(stop_at))
     }
 }
 
@@ -177,22 +173,13 @@ pub(super) async fn begin(
     if planned.plan.as_ref().is_some_and(|plan| plan.letters == 0) {
         return Ok(lead_to(&back, &Done::not(frame.t("plan.none")).message()));
     }
-    let action = action(&Actor::new(person.name(), &reason(&order.reason)), &planned);
-    match queue.campaigns().start(&planned.selection, rules, &action).await {
-        Ok(begun) => {
-            let done = Done::new(frame.t("plan.begun")).unnoted(&frame, begun.unnoted);
-            Ok(lead_to(&Link::queue(&name, &["campaigns", &begun.value]), &done.message()))
-        }
-        Err(CampaignError::Redis(error)) => Err(target::redis("the campaign was not begun", &queue, &error)),
-        Err(error) => Ok(lead_to(&back, &Done::not(error.to_string()).message())),
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    let letters = Selected { planned: planned.plan.map(|plan| plan.letters), selection: planned.selection };
+    match begin_replay(&queue, &actor, &letters, rules).await {
+        Ok(begun) => Ok(lead_to_task(&site, &frame, &queue, begun)),
+        Err(Error::Conflict(why)) => Ok(lead_to(&back, &Done::not(why).message())),
+        Err(error) => Err(error.into()),
     }
-}
-
-fn action(actor: &Actor, planned: &Planned) -> Action {
-    let filter = planned.selection.filter.to_string();
-    let target = if filter.is_empty() { "--all".to_owned() } else { filter };
-    let action = actor.action(&DEAD_REPLAY).target(target);
-    action.count(planned.plan.as_ref().map(|plan| plan.letters))
 }
 
 /// Checks that somebody may drop the letters that a filter matches. All letters of a queue are an admin's, as when a queue is
@@ -257,17 +244,11 @@ pub(super) async fn drop_all(
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
     let selection = queue.dead_letters().select(criteria.filter).await;
     let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
-    let letters = Letters::Selected { selection: selection.map_err(failed)?, limit: None };
-    let _permit = site.desk().begin(Work::Change)?;
-    let (actor, stop) = (Actor::new(person.name(), &reason(&order.reason)), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let dropping = sweep(&queue, &actor, Sweep::Drop, &letters, control);
-    let Noted { value: swept, unnoted, .. } = within(DROPPING, (&stop, site.stopping()), dropping).await;
-    let text = frame.number_of("plan.dropped", swept.dropped);
-    let ended = swept.failure.as_ref().map(ToString::to_string);
-    let more = swept.interrupted.then(|| frame.t("plan.more").to_owned());
-    let why: Vec<String> = swept.errors.into_iter().chain(ended).chain(more).collect();
-    let done =
-        if why.is_empty() { Done::new(text) } else { Done::not(format!("{text}\n{}", why.join("\n"))) };
-    Ok(lead_to(&back, &done.unnoted(&frame, unnoted).message()))
+    let letters = Selected { selection: selection.map_err(failed)?, planned: None };
+    let actor = Actor::new(person.name(), &reason(&order.reason));
+    match begin_drop(&queue, &actor, &letters, None).await {
+        Ok(begun) => Ok(lead_to_task(&site, &frame, &queue, begun)),
+        Err(Error::Conflict(why)) => Ok(lead_to(&back, &Done::not(why).message())),
+        Err(error) => Err(error.into()),
+    }
 }

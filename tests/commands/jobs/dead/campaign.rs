@@ -1,7 +1,7 @@
 //! A campaign replays each letter once, although the workers that lead it are killed.
 
 use redis::Value;
-use streamfleet_engine::admin::{CampaignRules, CampaignState};
+use streamfleet_engine::admin::{ReplayRules, TaskState};
 
 use super::SOON;
 use harness::campaigns::{begin, until_campaign, write};
@@ -16,7 +16,7 @@ async fn a_campaign_goes_on_though_its_leaders_are_killed() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     write(&server, 400, "noop");
-    let id = begin(&queue, CampaignRules::default().rate(100.0)).await;
+    let id = begin(&queue, ReplayRules::default().rate(100.0)).await;
     let config = "telemetry.listen = \"off\"\n[worker]\nlease = \"1s\"\n[types.noop]\nhandler = \"noop\"\n";
     let launch = Launch::new(&["worker", "--config", "{config}", "--redis", &server.url()]).config(config);
     for most in [330, 200] {
@@ -29,8 +29,8 @@ async fn a_campaign_goes_on_though_its_leaders_are_killed() {
         worker.kill9();
     }
     let worker = launch.start();
-    let campaign = until_campaign(&queue, &id, CampaignState::Done).await;
+    let counts = until_campaign(&queue, &id, TaskState::Done).await.replay.unwrap();
     worker.kill9();
-    assert_eq!((campaign.counts.replayed, campaign.counts.succeeded, campaign.counts.skipped), (400, 400, 0));
+    assert_eq!((counts.replayed, counts.succeeded, counts.skipped), (400, 400, 0));
     assert_eq!(letters(&queue).await.len(), 0);
 }

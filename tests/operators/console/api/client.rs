@@ -155,6 +155,18 @@ impl Console {
         send(self.ask(Method::DELETE, path)).await
     }
 
+    /// Waits until the task is over that an answer says has begun, and returns it.
+    pub(super) async fn ended(&self, begun: &Answer) -> Value {
+        assert_eq!(begun.status, 202, "{begun:?}");
+        let place = begun.header("location").unwrap_or_else(|| panic!("no place: {begun:?}"));
+        until_async("the task to be over", SOON, async || {
+            let task = self.get(place).await.ok(200);
+            let is_over = ["done", "stopped", "failed"].iter().any(|state| task["state"] == *state);
+            is_over.then_some(task)
+        })
+        .await
+    }
+
     /// Submits a job to a queue, and returns its id.
     pub(super) async fn submit(&self, queue: &str, job: &Value) -> String {
         let answer = self.post(&format!("queues/{queue}/jobs"), job).await;

@@ -1,4 +1,4 @@
-//! Dead letters and campaigns.
+//! Dead letters, and tasks that replay and drop them.
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -134,27 +134,30 @@ async fn letters_are_exported_as_lines() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_campaign_is_planned_begun_and_stopped() {
+async fn a_replay_is_planned_begun_and_stopped() {
     let server = RedisServer::start();
     let console = with_letters(&server, 3).await;
-    let path = "queues/default/campaigns";
+    let (path, tasks) = ("queues/default/bulk/replay", "queues/default/tasks");
     let plan = console.post(path, &json!({"filter": {"reason": "fatal"}, "dry_run": true})).await.ok(200);
     assert_eq!((&plan["planned"], &plan["total"]), (&json!(3), &json!(3)));
     assert_eq!(plan["groups"][0]["count"], 3);
     let body = json!({"all": true, "rate": 0.01, "canary": 1, "stop_at": 5, "reason": "the account is back"});
-    let begun = console.post(path, &body).await.ok(201);
-    assert_eq!(begun["planned"], 3);
-    let id = begun["campaign"].as_str().unwrap();
-    let campaign = console.get(&format!("{path}/{id}")).await.ok(200);
-    assert_eq!((&campaign["who"], &campaign["rate"]), (&json!("admin"), &json!(0.01)));
-    assert_eq!(values(&console.get(path).await.ok(200), "id"), [id]);
+    let begun = console.post(path, &body).await.ok(202);
+    assert_eq!((&begun["planned"], &begun["kind"]), (&json!(3), &json!("replay")));
+    let id = begun["id"].as_str().unwrap();
+    let task = console.get(&format!("{tasks}/{id}")).await.ok(200);
+    assert_eq!((&task["who"], &task["rate"]), (&json!("admin"), &json!(0.01)));
+    assert_eq!((&task["reason"], &task["canary"]), (&json!("the account is back"), &json!(1)));
+    assert_eq!(values(&console.get(tasks).await.ok(200), "id"), [id]);
     for (action, state) in [("pause", "paused"), ("resume", "canary"), ("stop", "stopped")] {
-        let changed = console.post(&format!("{path}/{id}/{action}"), &json!({"reason": "a test"})).await;
+        let changed = console.post(&format!("{tasks}/{id}/{action}"), &json!({"reason": "a test"})).await;
         assert_eq!(changed.ok(200)["state"], state, "{action}");
     }
-    console.post(&format!("{path}/{id}/resume"), &json!({})).await.problem(409);
-    console.get(&format!("{path}/nothing")).await.problem(404);
-    console.post(&format!("{path}/nothing/stop"), &json!({})).await.problem(404);
+    for action in ["resume", "undo"] {
+        console.post(&format!("{tasks}/{id}/{action}"), &json!({})).await.problem(409);
+    }
+    console.get(&format!("{tasks}/nothing")).await.problem(404);
+    console.post(&format!("{tasks}/nothing/stop"), &json!({})).await.problem(404);
     for (body, at) in [
         (json!({}), "/filter"),
         (json!({"filter": {"reason": "bored"}}), "/filter/reason"),
@@ -167,4 +170,19 @@ async fn a_campaign_is_planned_begun_and_stopped() {
     }
     let none = json!({"filter": {"type": "other"}});
     console.post(path, &none).await.problem(409);
+    console.post("queues/default/bulk/drop", &none).await.problem(409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_letters_that_a_filter_matches_are_dropped() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 3).await;
+    let path = "queues/default/bulk/drop";
+    let some = json!({"filter": {"where": ["payload.customer=2"]}, "dry_run": true});
+    assert_eq!(console.post(path, &some).await.ok(200)["planned"], 1);
+    let some = json!({"filter": {"where": ["payload.customer=2"]}, "reason": "a typo"});
+    assert_eq!(console.ended(&console.post(path, &some).await).await["done"], 1);
+    let all = console.ended(&console.post(path, &json!({"all": true})).await).await;
+    assert_eq!((&all["done"], &all["kind"]), (&json!(2), &json!("drop")));
+    assert_eq!(console.get(PATH).await.ok(200)["total"], 0);
 }

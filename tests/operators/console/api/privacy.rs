@@ -219,7 +219,7 @@ async fn nothing_is_found_by_what_is_masked_in_a_text() {
         assert_eq!(planned("bulk/cancel", json!({"where": [format!("h.note~{text}")]})).await, count);
     }
     for (text, count) in [("4714", 0), ("declined", 1)] {
-        assert_eq!(planned("campaigns", json!({"error": text})).await, count);
+        assert_eq!(planned("bulk/replay", json!({"error": text})).await, count);
     }
 }
 

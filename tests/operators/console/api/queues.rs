@@ -102,10 +102,10 @@ async fn a_queue_is_emptied_only_if_its_name_is_repeated() {
         assert_eq!(answer.wrong(422), "/confirm");
     }
     let plan = console.post(path, &json!({"waiting": true, "dry_run": true})).await.ok(200);
-    assert_eq!((&plan["waiting"], &plan["cancelled"]), (&json!(2), &json!(0)));
-    let done =
-        console.post(path, &json!({"waiting": true, "confirm": "mail", "reason": "a test"})).await.ok(200);
-    assert_eq!((&done["cancelled"], &done["interrupted"]), (&json!(2), &json!(false)));
+    assert_eq!((&plan["waiting"], &plan["changed"]), (&json!(2), &json!(0)));
+    let begun = console.post(path, &json!({"waiting": true, "confirm": "mail", "reason": "a test"})).await;
+    let done = console.ended(&begun).await;
+    assert_eq!((&done["kind"], &done["done"]), (&json!("purge"), &json!(2)));
     assert_eq!(console.get("queues/mail").await.ok(200)["waiting"], 0);
     send(console.ask_as("limited", Method::POST, path).json(&json!({}))).await.problem(403);
 }

@@ -71,7 +71,7 @@ impl Stage {
         let length = |key: &str| -> usize { redis::from_redis_value(server.cmd(&["XLEN", key])).unwrap() };
         assert_eq!(Size { waiting: length("sf:{mail}:jobs"), dead: length("sf:{mail}:dead") }, size);
         let replay = ["dead", "replay", "--queue", "mail", "--type", "mail.send", "--rate", "1/h", "--yes"];
-        let begun = sf(&server, &replay);
+        let begun = sf(&server, &[&replay[..], &["--detach"]].concat());
         assert_eq!(begun.code, Some(0), "{begun:?}");
         let campaigns = json(&server, &["campaigns", "list", "--queue", "mail"]);
         let campaign = campaigns["items"][0]["id"].as_str().unwrap().to_owned();

@@ -96,7 +96,7 @@ fn lists_have_nothing_of_queues_that_somebody_may_not_see() {
             ["dead_reason", "needs_decision", "dead_at_ms", "1700000000000", "type", "pay", "id", "p-1"];
         server.cmd(&[&["XADD", &*format!("sf:{{{queue}}}:dead"), "1700000000010-0"], &fields[..]].concat());
         let replay = ["dead", "replay", "--queue", queue, "--type", "pay", "--rate", "1/h", "--yes"];
-        assert_eq!(sf(&server, &replay).code, Some(0));
+        assert_eq!(sf(&server, &[&replay[..], &["--detach"]].concat()).code, Some(0));
         let lane = format!("sf:{{{queue}}}:jobs");
         server.cmd(&["XGROUP", "CREATE", &lane, "fleet", "0"]);
         server.cmd(&["XREADGROUP", "GROUP", "fleet", "gone-1", "COUNT", "1", "STREAMS", &lane, ">"]);

@@ -1,5 +1,4 @@
-//! Cancelling all jobs that a filter matches, making them due, or moving them: first a plan, then page by page, so that it can be
-//! stopped between two pages. Done again, it goes on.
+//! Cancelling all jobs that a filter matches, making them due, or moving them: first a plan, then a task.
 
 mod report;
 
@@ -7,12 +6,10 @@ use std::time::Duration;
 
 use streamfleet::Queue;
 use streamfleet::job::{JobType, State};
-use streamfleet_engine::admin::{
-    Action, BulkAction, BulkCursor, BulkError, BulkSelection, BulkTally, BulkTerms, Filter, Noted,
-};
+use streamfleet_engine::admin::{Action, BulkAction, BulkError, BulkSelection, BulkTerms, Filter, Noted};
 
 pub use self::report::{BulkCount, BulkReport, BulkSample};
-use crate::control::outcome;
+use crate::tasks::{Plan, TaskReport, start};
 use crate::{Actor, CANCEL, Control, Error, MOVE, Operation, RUN_NOW, unserved};
 
 /// The most types about which the workers of another queue are asked.
@@ -44,6 +41,8 @@ pub struct Bulk {
     pub retention: Duration,
     /// The most jobs that the queue may have to which jobs are moved, by the configuration.
     pub max_depth: Option<u64>,
+    /// How many jobs are changed per second, at most.
+    pub rate: Option<f64>,
     /// Whether to move jobs to a queue that nobody seems to have.
     pub is_sure: bool,
 }
@@ -53,8 +52,17 @@ pub struct Planned {
     selection: BulkSelection,
     /// Why it is probably a mistake.
     doubt: Option<String>,
+    /// Whether the plan was made.
+    is_counted: bool,
     /// The plan. Without one, it has no jobs.
     pub report: BulkReport,
+}
+
+impl Planned {
+    /// Returns true if the plan was made, and no job matches.
+    pub fn is_empty(&self) -> bool {
+        self.is_counted && self.report.planned == 0
+    }
 }
 
 impl Change {
@@ -93,7 +101,7 @@ pub async fn select(queue: &Queue, input: &Bulk) -> Result<Planned, Error> {
         Change::Cancel | Change::RunNow => None,
     };
     let report = BulkReport::new(queue, &selection);
-    Ok(Planned { selection, doubt, report })
+    Ok(Planned { selection, doubt, is_counted: false, report })
 }
 
 /// Selects the jobs that exist now, and counts them: what would happen.
@@ -109,6 +117,7 @@ pub async fn plan(queue: &Queue, input: &Bulk, control: Control<'_>) -> Result<P
         plan = queue.bulk().plan(&planned.selection, control.progress) => plan,
     };
     planned.report.plan(&plan.map_err(Error::redis("failed to read the jobs"))?);
+    planned.is_counted = true;
     if let Change::Move(to) = &input.change {
         let remarks = remarks(queue, to, input.max_depth, &planned.report).await;
         planned.report.remarks = planned.doubt.iter().cloned().chain(remarks).collect();
@@ -116,63 +125,25 @@ pub async fn plan(queue: &Queue, input: &Bulk, control: Control<'_>) -> Result<P
     Ok(planned)
 }
 
-/// Changes the jobs of a selection, until there are none or it is stopped. If something ends it early, the report says what was
-/// done, and why it ended.
+/// Begins a task that changes the jobs of a selection.
 ///
 /// # Errors
 ///
-/// [`Error::Doubtful`] if jobs are to be moved to a queue that nobody seems to have.
-pub async fn change(
+/// [`Error::Doubtful`] if jobs are to be moved to a queue that nobody seems to have; [`Error::Conflict`] if there are too many tasks;
+/// [`Error::Invalid`] if the rate cannot be used; [`Error::Redis`].
+pub async fn begin(
     queue: &Queue,
     actor: &Actor,
     input: &Bulk,
-    planned: Planned,
-    control: Control<'_>,
-) -> Result<Noted<BulkReport>, Error> {
+    planned: &Planned,
+) -> Result<Noted<TaskReport>, Error> {
     if let Some(doubt) = planned.doubt.as_ref().filter(|_| !input.is_sure) {
         return Err(Error::Doubtful(doubt.clone()));
     }
     let action = target(actor.action(input.change.operation()), input, &planned.selection);
-    let report = walk(queue, actor, input, planned, control).await;
-    let count = report.changed + report.requested;
-    if count == 0 && !report.failure.as_ref().is_some_and(Error::may_have_run) {
-        return Ok(Noted::of_nothing(report));
-    }
-    let action = action.count(count).outcome(outcome(report.failure.as_ref(), report.interrupted));
-    Ok(queue.audit().noted(&action, report).await)
-}
-
-/// Changes the jobs of a selection page by page, and notes nothing: for operations that change jobs among other things. The progress
-/// is how many were changed or are gone.
-pub(crate) async fn walk(
-    queue: &Queue,
-    actor: &Actor,
-    input: &Bulk,
-    Planned { selection, mut report, .. }: Planned,
-    control: Control<'_>,
-) -> BulkReport {
     let terms = BulkTerms::new(actor.name()).retention(input.retention).max_depth(input.max_depth);
-    let (mut tally, mut next) = (BulkTally::default(), Some(BulkCursor::default()));
-    while let Some(from) = next {
-        if control.stop.is_requested() {
-            report.interrupted = true;
-            break;
-        }
-        match queue.bulk().advance(&selection, &terms, from).await {
-            Ok(page) => {
-                tally.add(page.tally);
-                (control.progress)(tally.changed + tally.requested + tally.gone);
-                next = page.next;
-            }
-            Err(error) => {
-                let done = tally.changed + tally.requested;
-                report.failure = Some(refused(error, format!("stopped after {done} jobs")));
-                break;
-            }
-        }
-    }
-    report.take(tally);
-    report
+    let plan = Plan::Change(&planned.selection, terms.rate(input.rate));
+    start(queue, &plan, &action.count(planned.is_counted.then_some(planned.report.planned))).await
 }
 
 /// Refuses what nobody can have meant.
@@ -186,14 +157,14 @@ fn check(queue: &Queue, input: &Bulk, action: &BulkAction) -> Result<(), Error> 
         let names: Vec<&str> = possible.iter().map(|state| state.as_str()).collect();
         return Err(Error::invalid("state", format!("it cannot be {state} here, only {}", names.join(", "))));
     }
-    queue.bulk().check(action).map_err(|error| refused(error, "the jobs were not changed".to_owned()))
+    queue.bulk().check(action).map_err(refused)
 }
 
-fn refused(error: BulkError, what: String) -> Error {
+fn refused(error: BulkError) -> Error {
     let why = error.to_string();
     let is_input = matches!(error, BulkError::SameQueue(_));
     if let BulkError::Redis(error) = error {
-        return Error::redis(what)(error);
+        return Error::redis("the jobs were not changed")(error);
     }
     if is_input { Error::invalid("to", why) } else { Error::Conflict(why) }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet_engine::admin::{BulkAction, BulkPlan, BulkSelection, BulkTally};
+use streamfleet_engine::admin::{BulkAction, BulkPlan, BulkSelection, TaskState};
 
-use crate::Error;
+use crate::tasks::TaskReport;
 
 /// The plan and its outcome.
 #[derive(Debug, Default, Serialize, utoipa::ToSchema)]
@@ -35,24 +35,23 @@ pub struct BulkReport {
     pub changed: u64,
     /// How many run and were asked to stop.
     pub requested: u64,
-    /// How many had ended or moved by themselves.
+    /// How many of those that matched beforehand had ended or moved by themselves.
     pub gone: u64,
     /// How many were left alone, by reason.
-    #[schema(value_type = BTreeMap<String, u64>)]
-    pub kept: BTreeMap<&'static str, u64>,
+    pub kept: BTreeMap<String, u64>,
     /// How many Redis refused to change.
     pub failed: u64,
-    /// Some of the errors with which it did.
+    /// The last error with which it did, or with which a part of the queue could not be read.
     pub errors: Vec<String>,
     /// How many were left alone because the filter cannot read their payloads.
     pub undecided: u64,
-    /// Parts of the queue that cannot be read, and why.
+    /// Parts of the queue that the plan could not read, and why.
     pub unread: Vec<String>,
-    /// True if it was stopped before its end.
+    /// True if the task is not done.
     pub interrupted: bool,
-    /// What ended it early.
-    #[serde(skip)]
-    pub failure: Option<Error>,
+    /// The task that changes the jobs; absent if this is only a plan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
 }
 
 /// How many jobs have a type or a state.
@@ -100,17 +99,14 @@ impl BulkReport {
         (self.undecided, self.unread) = (plan.undecided, plan.unread.clone());
     }
 
-    /// Takes what became of the jobs.
-    pub(super) fn take(&mut self, tally: BulkTally) {
-        (self.changed, self.requested, self.gone) = (tally.changed, tally.requested, tally.gone);
-        self.kept = tally.kept.into_iter().map(|(why, count)| (why.as_str(), count)).collect();
-        (self.failed, self.errors) = (tally.failed, tally.errors);
-        (self.undecided, self.unread) = (tally.undecided, tally.unread);
-    }
-
-    /// Returns true if nothing failed and nothing was left out by accident.
-    pub fn is_complete(&self) -> bool {
-        !self.interrupted && self.failure.is_none() && self.failed == 0 && self.unread.is_empty()
+    /// Takes what a task has done with the jobs so far.
+    pub fn take(&mut self, task: &TaskReport) {
+        self.task = Some(task.id.clone());
+        (self.changed, self.requested, self.kept) = (task.done, task.requested, task.kept.clone());
+        (self.failed, self.errors) = (task.failed, task.error.iter().cloned().collect());
+        self.undecided = task.undecided;
+        self.interrupted = task.task.state != TaskState::Done;
+        self.gone = if self.interrupted { 0 } else { self.planned.saturating_sub(task.matched) };
     }
 }
 

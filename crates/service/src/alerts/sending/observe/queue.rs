@@ -1,10 +1,11 @@
 //! What is wrong with one queue: its backlog, its workers, its types, its campaigns, and whether it is paused. The dead letters
 //! are in `letters`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{QueueCheck, jobs};
-use crate::broker::{Campaign, Error, Extras, PoolDown, QueueSnapshot};
+use crate::broker::{Error, Extras, PoolDown, QueueSnapshot, Task};
 use crate::job::incident::{IncidentExample, IncidentKind, OTHERS, Observation};
 use crate::job::task::TaskState;
 use crate::job::{Timestamp, format_duration};
@@ -163,7 +164,8 @@ impl QueueCheck<'_> {
 
     /// Finds campaigns that have stopped themselves, as long as there are letters for them to replay.
     async fn check_campaigns(&mut self, snapshot: &QueueSnapshot) -> Result<(), Error> {
-        let ids = self.queue.campaigns().ids().await?;
+        let known = self.queue.tasks().known().await?.into_iter().filter(|task| task.is_replay);
+        let ids: BTreeMap<String, bool> = known.map(|task| (task.id, task.is_active)).collect();
         self.memory.campaigns.retain(|id| ids.contains_key(id));
         let is_active = ids.values().any(|is_active| *is_active);
         let over =
@@ -174,7 +176,7 @@ impl QueueCheck<'_> {
         }
         let news_since = self.news_since(snapshot.now);
         for id in over.into_iter().take(MAX_CAMPAIGNS) {
-            let found = match self.queue.campaigns().get(&id).await {
+            let found = match self.queue.tasks().get(&id).await {
                 // One of another version is not ours to judge.
                 Err(error) if error.kind() == "contract" => None,
                 found => found?,
@@ -190,9 +192,10 @@ impl QueueCheck<'_> {
             });
             match stopped {
                 Some(campaign) => {
-                    let detail = format!("the campaign {id} stopped itself: {}", campaign.why);
+                    let detail = format!("the campaign {id} stopped itself: {}", campaign.state_why);
                     let seen = self.observation(IncidentKind::CampaignStopped, campaign.changed);
-                    self.add(seen.key(&id).count(campaign.counts.died).detail(&detail));
+                    let died = campaign.replay.map_or(0, |counts| counts.died);
+                    self.add(seen.key(&id).count(died).detail(&detail));
                 }
                 // A campaign that runs now decides about the letters; those of others are the past.
                 None => {
@@ -205,8 +208,8 @@ impl QueueCheck<'_> {
 }
 
 /// Whether nobody has stopped a campaign but the campaign itself.
-fn stopped_itself(campaign: &Campaign) -> bool {
-    campaign.state == TaskState::Stopped && !campaign.why.starts_with("stopped by ")
+fn stopped_itself(campaign: &Task) -> bool {
+    campaign.state == TaskState::Stopped && !campaign.state_why.starts_with("stopped by ")
 }
 
 fn whole_seconds(time: Duration) -> String {

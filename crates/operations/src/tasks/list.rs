@@ -1,0 +1,52 @@
+//! The tasks of a queue, and one of them.
+
+use serde::Serialize;
+use streamfleet::Queue;
+use streamfleet_engine::admin::TaskCursor;
+
+use super::TaskReport;
+use crate::{Error, List};
+
+/// A page of the tasks of a queue, newest first.
+pub type TaskList = List<TaskReport, TaskFacts>;
+
+/// What is known about all tasks of a queue.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[non_exhaustive]
+pub struct TaskFacts {
+    /// The queue.
+    pub queue: String,
+    /// The ids of tasks of this page that this version cannot read.
+    pub unreadable: Vec<String>,
+}
+
+/// Lists the tasks of a queue after this one, newest first. Those that are over are listed for 30 days.
+///
+/// # Errors
+///
+/// [`Error::Redis`].
+pub async fn list(queue: &Queue, after: Option<&TaskCursor>, limit: u64) -> Result<TaskList, Error> {
+    let count = usize::try_from(limit).unwrap_or(usize::MAX);
+    let page = queue.tasks().page(after, count).await.map_err(Error::redis("failed to read the tasks"))?;
+    Ok(TaskList {
+        items: page.tasks.into_iter().map(|task| TaskReport::of(queue, task)).collect(),
+        next: page.next.map(|next| next.to_string()),
+        facts: TaskFacts { queue: queue.name().to_string(), unreadable: page.unreadable },
+        former: None,
+    })
+}
+
+/// Shows one task.
+///
+/// # Errors
+///
+/// [`Error::NotFound`] if there is none with this id, or it was over 30 days ago; [`Error::Redis`].
+pub async fn show(queue: &Queue, id: &str) -> Result<TaskReport, Error> {
+    let found = queue.tasks().get(id).await.map_err(Error::redis("failed to read the task"))?;
+    found.map(|task| TaskReport::of(queue, task)).ok_or_else(|| unknown(queue, id))
+}
+
+/// There is no such task.
+pub(super) fn unknown(queue: &Queue, id: &str) -> Error {
+    Error::NotFound(format!("the queue {} has no task {id}", queue.name()))
+}

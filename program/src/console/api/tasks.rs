@@ -1,0 +1,146 @@
+//! Tasks: work on many jobs or dead letters that goes on after the request that began it.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value;
+use streamfleet::Queue;
+use streamfleet_engine::admin::{BulkAction, TaskAction, TaskCursor};
+use streamfleet_operations::tasks::{self, TaskList, TaskReport};
+use streamfleet_operations::{self as operations, Actor};
+use utoipa_axum::routes;
+
+use super::changes::Reason;
+use super::failure::done;
+use super::names;
+use super::place::Place;
+use super::privacy::View;
+use super::query::{PageParams, QueryParams};
+use super::sent::Sent;
+use crate::console::access::{Person, Role};
+use crate::console::link::Link;
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+use crate::console::site::Site;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .operation(&operations::TASKS_LIST, routes!(list_tasks))
+        .operation(&operations::TASKS_SHOW, routes!(get_task))
+        .operation(&operations::TASKS_PAUSE, routes!(pause_task))
+        .operation(&operations::TASKS_RESUME, routes!(resume_task))
+        .operation(&operations::TASKS_STOP, routes!(stop_task))
+        .operation(&operations::TASKS_UNDO, routes!(undo_task))
+}
+
+/// Answers that a task has begun, and carries it on: a queue that no worker serves has nobody else who does.
+pub(super) fn begun(
+    site: &Site,
+    view: &View<'_>,
+    (queue, task): (&Queue, &TaskReport),
+) -> Result<Response, Problem> {
+    carry_on(site, queue, task);
+    let place = format!("/api/v1{}", Link::queue(&task.queue, &["tasks", &task.id]).as_str());
+    Ok((StatusCode::ACCEPTED, [(header::LOCATION, place)], view.json(task)?).into_response())
+}
+
+/// Carries a task on in the background. Those that replay letters belong to the workers, who run their jobs.
+pub(in crate::console) fn carry_on(site: &Site, queue: &Queue, task: &TaskReport) {
+    if matches!(task.task.action, TaskAction::Change(_)) {
+        site.desk().carry_on(queue.clone(), task.id.clone(), site.stopping().clone());
+    }
+}
+
+/// Lists the tasks, newest first. Those that are over are listed for 30 days.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/tasks", tag = "tasks", params(PageParams),
+    responses((status = 200, description = "A page of tasks", body = TaskList)))]
+async fn list_tasks(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    QueryParams(asked): QueryParams<PageParams>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, after) = (place.queue(&site)?, asked.after::<TaskCursor>()?);
+    let page = tasks::list(&queue, after.as_ref(), asked.limit()).await?;
+    if page.items.is_empty() {
+        names::must_have(&site, queue.name()).await?;
+    }
+    View::of(&person, &site).json(&page)
+}
+
+/// Shows how a task fares.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/tasks/{task}", tag = "tasks",
+    responses((status = 200, description = "The task", body = TaskReport)))]
+async fn get_task(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
+    let (queue, id) = named(&site, &place)?;
+    View::of(&person, &site).json(&tasks::show(&queue, &id).await?)
+}
+
+/// The queue and the task that a path names.
+fn named(site: &Site, place: &Place) -> Result<(Queue, String), Problem> {
+    Ok((place.queue(site)?, place.get::<String>("task")?))
+}
+
+/// Pauses a task. What it has changed stays as it is, and jobs that it has replayed go on.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/pause", tag = "tasks", request_body = Reason,
+    responses((status = 200, description = "The task", body = TaskReport)))]
+async fn pause_task(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    Sent(Reason { reason }): Sent<Reason>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = named(&site, &place)?;
+    let paused = tasks::pause(&queue, &Actor::new(person.name(), &reason), &id).await;
+    View::of(&person, &site).json(&done(paused)?)
+}
+
+/// Continues a task that was paused.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/resume", tag = "tasks", request_body = Reason,
+    responses((status = 200, description = "The task", body = TaskReport)))]
+async fn resume_task(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    Sent(Reason { reason }): Sent<Reason>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = named(&site, &place)?;
+    let resumed = tasks::resume(&queue, &Actor::new(person.name(), &reason), &id).await;
+    View::of(&person, &site).json(&done(resumed)?)
+}
+
+/// Stops a task for good. What it has changed stays as it is, and jobs that it has replayed go on.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/stop", tag = "tasks", request_body = Reason,
+    responses((status = 200, description = "The task", body = TaskReport)))]
+async fn stop_task(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    Sent(Reason { reason }): Sent<Reason>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = named(&site, &place)?;
+    let stopped = tasks::stop(&queue, &Actor::new(person.name(), &reason), &id).await;
+    View::of(&person, &site).json(&done(stopped)?)
+}
+
+/// Moves back what a task has moved and what still waits or is due later in the other queue.
+///
+/// The task must be a move, and over. Another task does it. This needs the role on both queues.
+#[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/undo", tag = "tasks", request_body = Reason,
+    responses((status = 202, description = "The task that moves them back", body = TaskReport,
+        headers(("Location" = String, description = "Where to see how it fares")))))]
+async fn undo_task(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    Sent(Reason { reason }): Sent<Reason>,
+) -> Result<Response, Problem> {
+    let (queue, id) = named(&site, &place)?;
+    if let TaskAction::Change(BulkAction::Move(to)) = &tasks::show(&queue, &id).await?.task.action {
+        // The path names only the queue that gets the jobs back.
+        person.check(Role::Operator, Some(to))?;
+    }
+    let task = done(tasks::undo(&queue, &Actor::new(person.name(), &reason), &id).await)?;
+    begun(&site, &View::of(&person, &site), (&queue, &task))
+}
