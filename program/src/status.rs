@@ -72,8 +72,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     }
     let configured: Vec<QueueName> = context.effective.config.queues.keys().cloned().collect();
     let fields = queue.fields(&status).await;
-    let input = fields.map(|fields| fields.map(|fields| Input::of(&fields, args.full)));
-    let job = jobs::status((&broker, &configured[..]), (&queue, &status), input).await?;
+    let got = fields.map(|fields| fields.map(|fields| Input::of(&fields, args.full)));
+    let job = jobs::status((&broker, &configured[..]), (&queue, &status), got).await?;
     if let Some(remark) = &job.remark {
         output::print_stderr(remark);
     }
