@@ -95,7 +95,7 @@ class Fleet:
     def replay(self):
         """Removes the cause of which the jobs of the type `mended` die, and begins a campaign. It replays others that die again."""
         (self.programs.folder / "cause-removed").touch()
-        self.ordered("dead", "replay", "--queue", "mail", "--all", "--rate", "1/s", "--yes", "--detach", "--why", "the cause is removed")
+        self.ordered("dead", "replay", "--queue", "mail", "--all", "--rate", "1/s", "--yes", "--detach", "--reason", "the cause is removed")
 
     def make_archive(self):
         """Creates the folder of the archive. Until then, retention drops nothing."""

@@ -446,7 +446,7 @@ impl<'a> Session<'a> {
         self.program.words.set_job(|| self.jobs.only());
         let Running { request, cut, taken_back, .. } = running;
         let was_asked = cut.is_some_and(|cut| cut.asked);
-        // What an attempt answers counts, although the job was taken back. What has not begun is no attempt, whoever cut it short.
+        // What an attempt answers counts, although the job was taken back. What has not begun is no attempt, for whatever reason it was cut short.
         if (taken_back || was_asked) && !begun && matches!(verdict, Verdict::Snooze { .. }) {
             self.pool.slots.put_back(request);
         } else {

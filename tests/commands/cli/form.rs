@@ -134,7 +134,7 @@ fn crowded() -> RedisServer {
         "pause --queue default --type TYPE --for 1h --reason REASON",
         "gates set key:h.dependency --concurrency 100 --rate 100/s --breaker 50%/20/1m/30s",
         "cron add customers.notifications.monthly --schedule 30_4_1_*_* --type TYPE",
-        "dead replay --all --yes --rate 10/h --why REASON --detach",
+        "dead replay --all --yes --rate 10/h --reason REASON --detach",
         "dead groups --recount",
     ] {
         let words = command.split(' ').map(|word| match word {

@@ -81,7 +81,7 @@ fn mend_three(server: &RedisServer) {
     for letter in found.lines() {
         let shown = stdout_of(server, &["dead", "show", letter]);
         assert!(shown.contains("connection to 10.0.0.5:443 refused"), "{shown}");
-        let edit = ["dead", "edit", letter, "--set", FIXED, "--why", "typo in the import"];
+        let edit = ["dead", "edit", letter, "--set", FIXED, "--reason", "typo in the import"];
         assert_eq!(sf(server, &edit).code, Some(0));
     }
     assert_eq!(json(server, &["dead", "list", "--where", FIXED])["items"].as_array().unwrap().len(), 3);
@@ -159,7 +159,7 @@ async fn a_type_is_stopped_on_all_workers_without_a_deploy_and_both_ends_are_not
         (&"paused".into(), &"ann".into(), &"the relay is down".into())
     );
     assert_eq!(handler.runs(&id), 0);
-    assert_eq!(json(&server, &["resume", "--type", "test", "--as", "bob"])["changed"], true);
+    assert_eq!(json(&server, &["resume", "--type", "test", "--by", "bob"])["changed"], true);
     until_async("the job to run", SOON, async || handler.runs(&id) == 1).await;
     let noted = json(&server, &["audit"]);
     let actions: Vec<_> =
@@ -239,8 +239,17 @@ mod long {
 
         // The relay is still down: the canary dies.
         let begin = |rate: &str| {
-            let rules =
-                ["--rate", rate, "--canary", "5", "--stop-at", "5%", "--why", "the relay is back", "--yes"];
+            let rules = [
+                "--rate",
+                rate,
+                "--canary",
+                "5",
+                "--stop-at",
+                "5%",
+                "--reason",
+                "the relay is back",
+                "--yes",
+            ];
             let replay = ["dead", "replay", "--detach", "--group", &group];
             let begun = json(&server, &[&replay[..], &rules[..]].concat());
             begun["id"].as_str().unwrap().to_owned()

@@ -72,9 +72,9 @@ fn every_command_of_the_page_is_accepted() {
 
 #[test]
 fn words_are_split_as_a_shell_does() {
-    let (split, comment) = words("cancel --type 'report.*' --why 'it is # gone'  # not this");
-    assert_eq!(split, ["cancel", "--type", "report.*", "--why", "it is # gone"]);
+    let (split, comment) = words("cancel --type 'report.*' --reason 'it is # gone'  # not this");
+    assert_eq!(split, ["cancel", "--type", "report.*", "--reason", "it is # gone"]);
     assert_eq!(comment, "# not this");
     assert_eq!(words("enqueue ''").0, ["enqueue", ""]);
-    assert_eq!(words("cancel --why \"it's gone\" 7").0, ["cancel", "--why", "it's gone", "7"]);
+    assert_eq!(words("cancel --reason \"it's gone\" 7").0, ["cancel", "--reason", "it's gone", "7"]);
 }

@@ -152,7 +152,7 @@ class Stage:
         until("incidents", lambda: wanted <= self.incidents().keys(), SOON)
         until("messages about incidents", lambda: self.sink.messages, SOON)
         self.redis("XADD", "sf:alerts:{alerts}:past", "*", "incident", json.dumps(OVER))
-        rules = ["--rate", "1/h", "--yes", "--detach", "--why", "the mail server is repaired"]
+        rules = ["--rate", "1/h", "--yes", "--detach", "--reason", "the mail server is repaired"]
         self.streamfleet("dead", "replay", "--queue", "mail", "--type", "mail.send", "--where", "payload.to=ann7@example.com", *rules)
 
     def repair(self):

@@ -226,7 +226,9 @@ impl Incident {
                 format!("streamfleet dead show {}{queue}", self.key)
             }
             IncidentKind::DeadJob => format!("streamfleet dead list{queue}"),
-            IncidentKind::NeedsDecision => format!("streamfleet dead list{queue} --reason needs_decision"),
+            IncidentKind::NeedsDecision => {
+                format!("streamfleet dead list{queue} --dead-reason needs_decision")
+            }
             IncidentKind::Backlog | IncidentKind::UnservedType => "streamfleet queues -o wide".to_owned(),
             IncidentKind::NoWorker | IncidentKind::PoolDown => "streamfleet workers".to_owned(),
             IncidentKind::CampaignStopped if has_key => {

@@ -372,7 +372,7 @@ mod tests {
         built.extend([keys.dead.clone(), keys.dead_letters.clone(), keys.dead_offloaded.clone()]);
         built.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         built.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
-        built.extend([keys.campaign("00ff"), keys.task("00ff"), keys.endings.clone()]);
+        built.extend([keys.campaign("00ff"), keys.task("00ff"), keys.endings]);
         let built: Vec<_> = built.iter().map(|key| key.as_str_lossy().into_owned()).collect();
         let derived: Vec<_> = DERIVED.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         assert_eq!(built, derived);

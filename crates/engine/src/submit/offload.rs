@@ -91,7 +91,7 @@ impl Queue {
     }
 
     /// Writes fields into their existing key in parts. The last part comes first: Redis refuses it if the whole value is
-    /// longer than its `proto-max-bulk-len`. Whoever else writes the same key writes the same bytes.
+    /// longer than its `proto-max-bulk-len`. Another process that writes this key writes the same bytes.
     async fn write_parts(&self, key: &Key, fields: &Bytes) -> Result<(), Error> {
         for at in (0..fields.len()).step_by(PART_BYTES).rev() {
             let part = fields.slice(at..fields.len().min(at + PART_BYTES));

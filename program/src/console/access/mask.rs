@@ -303,7 +303,7 @@ mod tests {
             ("--where 'payload.user.Token>=canary'", "--where ***"),
             ("--where h.tenant=9 --where h.token=canary", "--where ***"),
             ("--where h.tenant=9", "--where h.tenant=9"),
-            ("--where payload.a.b=9 --reason fatal", "--where payload.a.b=9 --reason fatal"),
+            ("--where payload.a.b=9 --dead-reason fatal", "--where payload.a.b=9 --dead-reason fatal"),
             ("--where 'payload.items[0].password=canary'", "--where ***"),
             (r#"--where 'payload["a b"].password=canary'"#, "--where ***"),
             (r#"--where 'payload["it'\''s"].token=canary'"#, "--where ***"),

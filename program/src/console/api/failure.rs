@@ -39,7 +39,6 @@ pub(super) fn done<T>(done: Result<Noted<T>, operations::Error>) -> Result<T, Pr
 
 /// Words the error of an operation for the API.
 impl From<operations::Error> for Problem {
-    #[expect(clippy::wildcard_enum_match_arm, reason = "an error that is added later is about the request")]
     fn from(error: operations::Error) -> Self {
         match error {
             operations::Error::Invalid { field, why } if field == "body" => Self::field("body", why),

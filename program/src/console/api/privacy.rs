@@ -202,7 +202,7 @@ mod tests {
         let held = json!({"kind": "held", "text": text, "gate": "key:h.email=ann"});
         let text = "pool php cannot start: no ann";
         let down = json!({"kind": "pool_down", "text": text, "error": "no ann", "pool": "php"});
-        let mut queues = json!([{"cause": held.clone()}, {"queue_cause": down}, {"cause": null}]);
+        let mut queues = json!([{"cause": held}, {"queue_cause": down}, {"cause": null}]);
         hide(&mut queues);
         let want = json!([
             {"cause": {"kind": "held", "text": "5 held by key:h.email=***", "gate": "key:h.email=***"}},

@@ -147,7 +147,7 @@ fn names_that_others_chose_appear_as_they_are_and_change_no_page() {
     let payload = serde_json::json!({ "customer": HOSTILE }).to_string();
     letter(&server, "1700000000001-0", &[("id", "c-1"), ("type", "mail.send"), ("payload", &payload)]);
     let replay =
-        ["dead", "replay", "--queue", "mail", "--rate", "1/h", "--yes", "--why", &text, "--as", &text];
+        ["dead", "replay", "--queue", "mail", "--rate", "1/h", "--yes", "--reason", &text, "--by", &text];
     let begun = sf(&server, &[&replay[..], &["--detach"], &filter].concat());
     assert_eq!(begun.code, Some(0), "{begun:?}");
     let campaigns = json(&server, &["campaigns", "list", "--queue", "mail"]);

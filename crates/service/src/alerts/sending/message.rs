@@ -391,18 +391,8 @@ pub(super) mod tests {
     fn a_chinese_message_has_no_english_word() {
         let sender = sender_of(Config::default().language(Language::ZhCn));
         // What is data.
-        let data = [
-            "streamfleet",
-            "dead",
-            "list",
-            "groups",
-            "show",
-            "queues",
-            "wide",
-            "workers",
-            "campaigns",
-            "gates",
-        ];
+        let data =
+            ["streamfleet", "dead", "list", "groups", "show", "queues", "wide", "workers", "tasks", "gates"];
         let more =
             ["check", "alerts", "ack", "queue", "group", "reason", "needs", "decision", "for", "test", "sf"];
         let names = ["mail", "send", "order", "ops", "Redis", "ff"];

@@ -285,7 +285,7 @@ fn comparable(value: Value, queue: &str) -> Value {
             });
             Value::Object(fields.collect())
         }
-        other => other,
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
     }
 }
 
