@@ -120,6 +120,8 @@ spoiled_copies() {
   spoiled keda-metrics-api $metrics_api/service.yaml 's/name: streamfleet-telemetry/name: telemetry/' 'there is no Service streamfleet-telemetry'
   spoiled keda-metrics-api $metrics_api/networkpolicy.yaml 's/: keda$/: scaler/' 'no NetworkPolicy admits KEDA'
   spoiled dev components/redis-dev/kustomization.yaml 's/networkpolicy.yaml, //' 'Deployment redis: every pod of the cluster may connect to it'
+  spoiled dev components/redis-dev/networkpolicy.yaml '0,/^  podSelector:/s//&\n    matchExpressions: [{key: tier, operator: Exists}]/' \
+    'Deployment redis: every pod of the cluster may connect to it'
   spoiled dev base/serviceaccount.yaml 's/name: streamfleet/name: fleet/' 'its service account does not exist'
 }
 

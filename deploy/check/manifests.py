@@ -124,8 +124,13 @@ class Manifests:
         policies = [each["spec"] for each in self.named("NetworkPolicy").values()]
         for found, _ in self.pods():
             labels = found["spec"]["template"]["metadata"]["labels"].items()
-            own = [each for each in policies if each["podSelector"].get("matchLabels", {}).items() <= labels]
-            self.demand(any("Ingress" in each["policyTypes"] for each in own), "every pod of the cluster may connect to it")
+            own = [each["policyTypes"] for each in policies if self.covers(each["podSelector"], labels)]
+            self.demand(any("Ingress" in types for types in own), "every pod of the cluster may connect to it")
+
+    @staticmethod
+    def covers(selector, labels):
+        """Whether a selector surely selects pods with these labels. What an expression selects is not known here."""
+        return "matchExpressions" not in selector and selector.get("matchLabels", {}).items() <= labels
 
     # References between objects.
 
