@@ -124,11 +124,13 @@ impl HeldLease {
     /// Returns true, once, if the handler has returned without having begun the job, and may still begin it. The job's clock then
     /// starts again.
     pub(crate) fn take_unbegun(&self) -> bool {
-        let is_unbegun = self.unbegun.swap(false, Ordering::Relaxed);
-        if is_unbegun {
-            *self.pauses() = Pauses::default();
+        // Nearly always, so a plain read comes first.
+        if !self.unbegun.load(Ordering::Relaxed) {
+            return false;
         }
-        is_unbegun && !self.is_cut()
+        self.unbegun.store(false, Ordering::Relaxed);
+        *self.pauses() = Pauses::default();
+        !self.is_cut()
     }
 
     /// Returns how long the attempt has run; zero before it begins.
