@@ -239,7 +239,7 @@ fn table(page: &TaskList, clock: &Clock) -> View {
         Column::from("kind"),
         Column::state("state"),
         Column::from("begun"),
-        Column::wide("by"),
+        Column::from("by"),
         Column::from("looked at"),
         Column::wide("left"),
         Column::from("done"),
@@ -259,7 +259,8 @@ fn table(page: &TaskList, clock: &Clock) -> View {
             (report.done + report.requested).to_string(),
             report.refused.to_string(),
             report.filter.clone(),
-            report.why.clone(),
+            // Why it is in this state says more, if somebody or something has changed that.
+            if report.why.is_empty() { report.reason.clone() } else { report.why.clone() },
         ]);
     }
     table.into()

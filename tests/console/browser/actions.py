@@ -222,7 +222,7 @@ def drop_all(hands):
     hands.click("main .actions a[href*='/dead-drop']")
     hands.fill(queue="mail")
     found += hands.send()
-    left_over = hands.stage.streamfleet("dead", "list", "--queue", "mail", "--reason", "malformed", "-o", "name").split()
+    left_over = hands.stage.streamfleet("dead", "list", "--queue", "mail", "--dead-reason", "malformed", "-o", "name").split()
     return found + [f"the letter {each} is still there" for each in left_over]
 
 
