@@ -10,7 +10,7 @@ def every(stage):
     """Returns the addresses of all pages, with the status of each."""
     letters = stage.streamfleet("dead", "list", "--queue", "mail", "-o", "name").split()
     malformed = stage.streamfleet("dead", "list", "--queue", "mail", "--dead-reason", "malformed", "-o", "name").split()
-    decision = stage.streamfleet("dead", "list", "--queue", "orders", "--reason", "needs_decision", "-o", "name").split()
+    decision = stage.streamfleet("dead", "list", "--queue", "orders", "--dead-reason", "needs_decision", "-o", "name").split()
     campaign = stage.streamfleet("tasks", "list", "--queue", "mail", "-o", "name").split()[0]
     letter = next(each for each in letters if each not in malformed)
     incident = stage.incidents()["dead_group"]
