@@ -101,6 +101,27 @@ fn assert_complete(task: &Task, changed: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn jobs_that_are_due_in_the_same_millisecond_are_all_made_due() {
+    const TIED: usize = 1200;
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    Producer::new(queue.clone()).submit_all((0..TIED).map(delayed)).await.unwrap();
+    let due = (server.now_ms() + 3_600_000).to_string();
+    let members: Vec<String> =
+        redis::from_redis_value(server.cmd(&["ZRANGE", "sf:{default}:delayed", "0", "-1"])).unwrap();
+    let mut together = redis::pipe();
+    for member in &members {
+        together.cmd("ZADD").arg("sf:{default}:delayed").arg(&due).arg(member).ignore();
+    }
+    together.exec(&mut server.client()).unwrap();
+    let id = start(&queue, BulkAction::RunNow, &terms()).await;
+    let task = carry_out(&queue, &id).await;
+    assert_eq!((task.state, task.counts.done), (TaskState::Done, TIED as u64), "{task:?}");
+    let later = server.cmd(&["ZCOUNT", "sf:{default}:delayed", &due, "+inf"]);
+    assert_eq!(later, redis::Value::Int(0), "{task:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn every_kind_of_task_changes_every_job_once() {
     for (action, _, changed) in kinds() {
         let server = RedisServer::start();

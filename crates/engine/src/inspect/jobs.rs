@@ -4,6 +4,7 @@
 mod cursor;
 mod places;
 mod rooms;
+mod tie;
 mod walk;
 
 use std::time::Duration;

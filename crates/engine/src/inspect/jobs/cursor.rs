@@ -21,8 +21,8 @@ pub struct JobCursor {
     pub(super) place: Place,
     /// The room that is read, if the place is that of rooms and one was begun.
     pub(super) room: Option<RoomTurn>,
-    /// The last position that was read. In the delayed set, the due time and how many jobs with it were read; among the
-    /// records, the cursor of the scan that returned a portion and how many of the portion's records were read.
+    /// The last position that was read. In the delayed set, the due time, and how many jobs with it were read, of how many; among
+    /// the records, the cursor of the scan that returned a portion and how many of the portion's records were read.
     pub(super) after: Option<EntryId>,
 }
 

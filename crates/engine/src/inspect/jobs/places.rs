@@ -8,6 +8,7 @@ use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::{join_all, try_join_all};
 
 use super::cursor::{JobCursor, Place};
+use super::tie::Tie;
 use super::{FoundJob, Portion};
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
@@ -164,41 +165,52 @@ impl Queue {
         Ok(portion)
     }
 
-    /// Reads the delayed set, the next due first. `after` has the due time of the last job that was read, and how many
-    /// jobs with this due time were read: jobs that become due in the meantime move no page.
+    /// Reads the delayed set, the next due first. `after` packs a [`Tie`].
     pub(super) async fn page_delayed(&self, after: Option<EntryId>) -> Result<Portion, Error> {
-        let skip = async {
-            match after {
-                None => Ok(0),
-                Some(EntryId { ms: 0, seq }) => Ok(seq),
-                // A priority adds a fraction of a millisecond, so the bound is this millisecond, and excludes it.
-                Some(EntryId { ms, seq }) => {
-                    let before = self.count_due(format!("({ms}")).await;
-                    before.map(|before| before.saturating_add(seq))
-                }
+        let from = after.map_or(Tie::default(), Tie::unpacked);
+        // A priority adds a fraction of a millisecond, so a bound is a whole one, and excluded.
+        let (below, above) = (format!("({}", from.ms), format!("({}", from.ms.saturating_add(1)));
+        let (page, skip, total, before) = loop {
+            let (total, before, here) = tokio::try_join!(
+                self.count_due("-inf", "+inf"),
+                self.count_due("-inf", &below),
+                self.count_due(&below[1..], &above)
+            )?;
+            let skip = before.saturating_add(from.skip(here));
+            let page = self.delayed().bare_page(skip, MOST as u64).await?;
+            // Jobs that have left since they were counted are no end: those behind them have moved up.
+            if !page.is_empty() || skip >= total {
+                break (page, skip, total, before);
             }
         };
-        let (total, skip) = tokio::try_join!(self.count_due("+inf".to_owned()), skip)?;
-        let page = self.delayed().bare_page(skip, MOST as u64).await?;
-        let (mut at, mut jobs) = (after.unwrap_or(EntryId::new(0, 0)), Vec::with_capacity(page.len()));
-        for job in page {
-            let due = job.due.as_ms();
-            let before = if at.ms == due { at.seq } else { 0 };
-            at = EntryId::new(due, before.saturating_add(1));
-            jobs.push(of_delayed(job, JobCursor::at(Place::Delayed, Some(at))));
+        let mut ties: Vec<Tie> = Vec::with_capacity(page.len());
+        for job in &page {
+            let ms = job.due.as_ms();
+            let (last, already) = match ties.last() {
+                Some(tie) => (tie.ms, u64::from(tie.read)),
+                None => (from.ms, skip - before),
+            };
+            ties.push(Tie::new(ms, if last == ms { already.saturating_add(1) } else { 1 }));
         }
+        if let Some(last) = ties.last().copied() {
+            let end = format!("({}", last.ms.saturating_add(1));
+            Tie::count(&mut ties, self.count_due(&last.ms.to_string(), &end).await?);
+        }
+        let next = ties.last().map(|tie| tie.packed()).or(after);
+        let at = |tie: Tie| JobCursor::at(Place::Delayed, Some(tie.packed()));
+        let jobs: Vec<_> = page.into_iter().zip(ties).map(|(job, tie)| of_delayed(job, at(tie))).collect();
         // A page that is not full may end where jobs moved up, because others became due. If it has all that there were, it is
         // the end, even if more jobs arrive there all the time.
         let is_end = jobs.is_empty() || jobs.len() < MOST && skip.saturating_add(jobs.len() as u64) >= total;
-        let next = Some(JobCursor::at(Place::Delayed, Some(at))).filter(|_| !is_end);
+        let next = next.map(|next| JobCursor::at(Place::Delayed, Some(next))).filter(|_| !is_end);
         Ok(Portion { jobs, next, unreadable: 0 })
     }
 
-    /// Counts the jobs of the delayed set that are due up to this time.
-    async fn count_due(&self, until: String) -> Result<u64, Error> {
+    /// Counts the jobs of the delayed set that are due between these times, as ZCOUNT has them.
+    async fn count_due(&self, from: &str, until: &str) -> Result<u64, Error> {
         let (client, key) = (self.link.client(), &self.keys.delayed);
         let command = CustomCommand::new_static("ZCOUNT", ClusterHash::FirstKey, false);
-        let args: Vec<Value> = vec![key.clone().into(), "-inf".into(), until.into()];
+        let args: Vec<Value> = vec![key.clone().into(), from.into(), until.into()];
         let reply = async move { Box::pin(client.custom::<Value, Value>(command, args)).await };
         let counted = self.link.ask("zcount", reply).await.map_err(|error| error.of_key(key))?;
         Ok(decode::number(&counted).unwrap_or(0))
