@@ -82,6 +82,18 @@ fn named(site: &Site, place: &Place) -> Result<(Queue, String), Problem> {
     Ok((place.queue(site)?, place.get::<String>("task")?))
 }
 
+/// Reads a task that somebody wants to change, who must have the role on every queue that it changes: the path names only one of the two
+/// of a move.
+async fn changeable(site: &Site, person: &Person, place: &Place) -> Result<(Queue, String), Problem> {
+    let (queue, id) = named(site, place)?;
+    let task = tasks::show(&queue, &id).await?.task;
+    if let TaskAction::Change(BulkAction::Move(to)) = &task.action {
+        person.check(Role::Operator, Some(to))?;
+    }
+    person.check(Role::Operator, Some(&task.from))?;
+    Ok((queue, id))
+}
+
 /// Pauses a task. What it has changed stays as it is, and jobs that it has replayed go on.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/pause", tag = "tasks", request_body = Reason,
     responses((status = 200, description = "The task", body = TaskReport)))]
@@ -91,7 +103,7 @@ async fn pause_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = named(&site, &place)?;
+    let (queue, id) = changeable(&site, &person, &place).await?;
     let paused = tasks::pause(&queue, &Actor::new(person.name(), &reason), &id).await;
     View::of(&person, &site).json(&done(paused)?)
 }
@@ -105,7 +117,7 @@ async fn resume_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = named(&site, &place)?;
+    let (queue, id) = changeable(&site, &person, &place).await?;
     let resumed = tasks::resume(&queue, &Actor::new(person.name(), &reason), &id).await;
     View::of(&person, &site).json(&done(resumed)?)
 }
@@ -119,7 +131,7 @@ async fn stop_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = named(&site, &place)?;
+    let (queue, id) = changeable(&site, &person, &place).await?;
     let stopped = tasks::stop(&queue, &Actor::new(person.name(), &reason), &id).await;
     View::of(&person, &site).json(&done(stopped)?)
 }
@@ -136,11 +148,7 @@ async fn undo_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Response, Problem> {
-    let (queue, id) = named(&site, &place)?;
-    if let TaskAction::Change(BulkAction::Move(to)) = &tasks::show(&queue, &id).await?.task.action {
-        // The path names only the queue that gets the jobs back.
-        person.check(Role::Operator, Some(to))?;
-    }
+    let (queue, id) = changeable(&site, &person, &place).await?;
     let task = done(tasks::undo(&queue, &Actor::new(person.name(), &reason), &id).await)?;
     begun(&site, &View::of(&person, &site), (&queue, &task))
 }

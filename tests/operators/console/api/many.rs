@@ -146,6 +146,26 @@ async fn ten_thousand_lines_are_accepted_in_one_body() {
     assert_eq!(console.get("queues/default").await.ok(200)["waiting"], COUNT);
 }
 
+/// The path names one of the two queues of a move, also if the task undoes one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_changed_only_with_the_role_on_both_of_its_queues() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.submit("mail", &json!({"type": "test"})).await;
+    let moving = json!({"to": "side", "all": true, "confirm": true});
+    let moved = console.ended(&console.post("queues/mail/bulk/move", &moving).await).await;
+    let moved = format!("queues/mail/tasks/{}", moved["id"].as_str().unwrap());
+    let undone = console.ended(&console.post(&format!("{moved}/undo"), &json!({})).await).await;
+    let undone = format!("queues/mail/tasks/{}", undone["id"].as_str().unwrap());
+    for task in [moved, undone] {
+        for verb in ["undo", "pause", "resume", "stop"] {
+            let request = console.ask_as("limited", Method::POST, &format!("{task}/{verb}")).json(&json!({}));
+            send(request).await.problem(403);
+        }
+    }
+    assert_eq!(console.get("queues/mail").await.ok(200)["waiting"], 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     let server = RedisServer::start();
