@@ -60,8 +60,20 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 11] =
-    ["worker", "dev", "console", "jobs", "cancel", "run-now", "move", "queues", "dead", "tasks", "campaigns"];
+const SERVING: [&str; 12] = [
+    "worker",
+    "dev",
+    "console",
+    "jobs",
+    "cancel",
+    "run-now",
+    "move",
+    "queues",
+    "dead",
+    "tasks",
+    "campaigns",
+    "workers",
+];
 
 /// Examples, and the exit codes, which scripts may rely on.
 const AFTER_HELP: &str = "\
@@ -215,8 +227,9 @@ impl Command {
         let is_drastic = matches!(self, Self::Queues(args) if args.serves());
         let is_sweep = matches!(self, Self::Dead(args) if args.serves());
         let is_undo = matches!(self, Self::Tasks(args) if args.serves());
+        let is_drain = matches!(self, Self::Workers(args) if args.serves());
         let is_other = matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_));
-        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_other
+        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_drain || is_other
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {

@@ -132,6 +132,13 @@ enum What {
     Resume(drain::ResumeArgs),
 }
 
+impl Args {
+    /// Whether a signal stops it gracefully.
+    pub(crate) fn serves(&self) -> bool {
+        matches!(self.what, Some(What::Drain(_) | What::Resume(_)))
+    }
+}
+
 /// Lists the workers, or drains or resumes one.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let repeat = match args.what {

@@ -154,7 +154,7 @@ async fn carry_out(request: Request, order: Order, context: &Context) -> anyhow:
         Exit::Done
     } else {
         let bar = output::progress(context.output, Some(changed.running), "jobs ended");
-        let exit = wait(&broker, &worker, (order, timeout), (&mut changed, &bar)).await;
+        let exit = wait((&broker, context), &worker, (order, timeout), (&mut changed, &bar)).await;
         bar.finish_and_clear();
         exit?
     };
@@ -241,7 +241,7 @@ async fn unknown(broker: &Broker, name: &ConsumerName) -> String {
 
 /// Waits until the worker has done what it was asked for, or is gone.
 async fn wait(
-    broker: &Broker,
+    (broker, context): (&Broker, &Context),
     name: &ConsumerName,
     (order, timeout): (Order, Duration),
     (changed, bar): (&mut Changed, &ProgressBar),
@@ -264,7 +264,14 @@ async fn wait(
             output::print_stderr(&format!("{name} {not_yet} after {}; the request stays", short(timeout)));
             return Ok(Exit::Unfinished);
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::select! {
+            biased;
+            () = context.shutdown.requested() => {
+                output::print_stderr(&format!("interrupted; the request to {name} stays"));
+                return Ok(Exit::Unfinished);
+            }
+            () = tokio::time::sleep(EVERY) => {}
+        }
     }
 }
 
