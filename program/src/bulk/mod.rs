@@ -8,8 +8,8 @@ mod run_now;
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::Filter;
-use streamfleet_operations::Control;
 use streamfleet_operations::jobs::bulk::{self, Bulk, Change};
+use streamfleet_operations::{Control, Error};
 use streamfleet_service::config::Effective;
 
 pub(crate) use self::move_jobs::Args as MoveArgs;
@@ -39,6 +39,9 @@ pub(crate) struct BulkArgs {
     /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
+    /// Whether --yes includes a queue that nobody seems to have.
+    #[arg(skip)]
+    unserved: bool,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
     #[command(flatten)]
@@ -103,8 +106,8 @@ pub(crate) async fn run(
         all: args.all,
         states: args.state.clone(),
         rate: args.task.rate,
-        // Somebody agrees to the remarks of the plan.
-        is_sure: true,
+        // Somebody who is asked agrees to the remarks of the plan.
+        is_sure: !args.yes || args.unserved,
         ..bounded(change, filter, queue.name(), &context.effective)
     };
     confirm::must_be_possible(args.yes || args.dry_run)?;
@@ -129,7 +132,12 @@ pub(crate) async fn run(
             return Err(anyhow::anyhow!("cancelled: nothing was changed"));
         }
     }
-    let begun = told(bulk::begin(queue, &args.actor.actor(), &input, &planned).await?);
+    let begun = match bulk::begin(queue, &args.actor.actor(), &input, &planned).await {
+        Err(Error::Doubtful(doubt)) => {
+            return Err(Wrong(format!("{doubt}: add --unserved if that is meant")).into());
+        }
+        begun => told(begun?),
+    };
     if args.task.wait.detach {
         return tasks::print(&begun, context);
     }

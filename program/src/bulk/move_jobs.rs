@@ -29,12 +29,17 @@ pub(crate) struct Args {
     /// The queue that gets them, in the same namespace. In a cluster, it must be in the same slot.
     #[arg(long, value_name = "QUEUE")]
     to: QueueName,
+    /// With --yes, move jobs also to a queue that has no jobs and that no worker has ever joined.
+    #[arg(long)]
+    unserved: bool,
     #[command(flatten)]
     bulk: BulkArgs,
 }
 
 /// Moves the jobs.
-pub(crate) async fn run(Args { queue, to, bulk }: Args, context: &Context) -> anyhow::Result<Exit> {
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Args { queue, to, unserved, mut bulk } = args;
+    bulk.unserved = unserved;
     let Some(broker) = super::connect(context).await? else { return Ok(Exit::Failed) };
     let change = Change::Move(broker.queue(to));
     super::run(change, &bulk, (&broker, &broker.queue(queue)), context).await

@@ -159,7 +159,7 @@ fn jobs_are_moved_with_their_records_payloads_and_due_times() {
     assert_eq!(sf_with(&server, &delayed, large.as_bytes()).code, Some(0));
     delay(&server, "test", 250);
     let due = json(&server, &["status", "d-1"])["due_ms"].clone();
-    let done = json(&server, &["move", "--to", "mail", "--all", "--yes", "--as", "ann"]);
+    let done = json(&server, &["move", "--to", "mail", "--all", "--yes", "--unserved", "--by", "ann"]);
     assert_eq!((&done["planned"], &done["changed"], &done["to"]), (&255.into(), &255.into(), &"mail".into()));
     assert_eq!((int(&server, &["XLEN", STREAM]), int(&server, &["ZCARD", "sf:{default}:delayed"])), (0, 0));
     assert_eq!(
@@ -309,7 +309,7 @@ fn no_more_jobs_are_moved_than_the_other_queue_accepts() {
     delay(&server, "test", 10);
     server.cmd(&["HSET", "sf:{mail}:control", "max_depth", "25"]);
     server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "test"]);
-    let moving = ["move", "--to", "mail", "--all", "--yes"];
+    let moving = ["move", "--to", "mail", "--all", "--yes", "--unserved"];
     let plan = stdout_of(&server, &["move", "--to", "mail", "--all", "--dry-run"]);
     assert!(plan.contains("the queue mail accepts 24 further jobs at the moment"), "{plan}");
     let done = json(&server, &moving);

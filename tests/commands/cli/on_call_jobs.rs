@@ -176,7 +176,10 @@ async fn a_type_of_jobs_is_moved_to_another_queue_and_runs_there() {
     assert_eq!(sf_with(&server, &["enqueue", "--bulk", "--queue", "mail"], lines.as_bytes()).code, Some(0));
     let moving = ["move", "--queue", "mail", "--to", "bulk", "--type", "mail.newsletter"];
     assert_eq!(json(&server, &[&moving[..], &["--dry-run"]].concat())["planned"], 31);
-    let moved = json(&server, &[&moving[..], &["--reason", "it delays the receipts", "--yes"]].concat());
+    let moving = [&moving[..], &["--reason", "it delays the receipts", "--yes"]].concat();
+    let refused = sf(&server, &moving);
+    assert!(refused.code == Some(2) && refused.stderr.contains("add --unserved"), "{refused:?}");
+    let moved = json(&server, &[&moving[..], &["--unserved"]].concat());
     assert_eq!((&moved["changed"], &moved["kept"]), (&31.into(), &serde_json::json!({})));
     let counts = |queue: &str| {
         let found = json(&server, &["queues", queue])["items"][0].clone();

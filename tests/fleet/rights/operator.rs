@@ -52,7 +52,7 @@ async fn an_operator_may_use_every_command() {
         "cancel late",
         "enqueue test --id moved",
         "enqueue test --id later --delay 1h",
-        "move --to mail --type test --yes",
+        "move --to mail --type test --yes --unserved",
         "run-now --queue mail --all --yes",
         "cancel --queue mail --all --yes",
         "queues purge default --waiting --delayed --dead --confirm default",

@@ -179,6 +179,7 @@ fn changes_of_many() -> Vec<Case> {
                 "--queue",
                 "{queue}",
                 "--yes",
+                "--unserved",
                 "--by",
                 WHO,
                 "--reason",

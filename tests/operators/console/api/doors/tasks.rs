@@ -17,7 +17,8 @@ const BEGUN: &[&str] = &["cancel", "--all", "--yes", "--detach", "--queue", "{qu
 
 const PAUSED: &[&str] = &["tasks", "pause", "{task}", "--queue", "{queue}", "--by", WHO];
 
-const MOVED: &[&str] = &["move", "--to", "{queue}-slow", "--all", "--yes", "--queue", "{queue}", "--by", WHO];
+const MOVED: &[&str] =
+    &["move", "--to", "{queue}-slow", "--all", "--yes", "--unserved", "--queue", "{queue}", "--by", WHO];
 
 fn look(operation: &'static Operation, command: &'static [&'static str], path: &'static str) -> Case {
     let prepare = Prepare::Commands(&[WAITING, BEGUN]);
