@@ -19,11 +19,6 @@ pub(crate) struct ActorArgs {
 }
 
 impl ActorArgs {
-    /// The arguments of a command that names them in another way.
-    pub(crate) fn of(by: Option<String>, reason: String) -> Self {
-        Self { by, reason: Some(reason) }
-    }
-
     /// The person, and the reason.
     pub(crate) fn actor(&self) -> Actor {
         let by = self.by.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);

@@ -37,12 +37,8 @@ struct Request {
     /// The worker, as `workers` lists it.
     #[arg(value_name = "NAME")]
     worker: ConsumerName,
-    /// Who asks, for the list of workers and the audit. Default: the user of this machine, such as ann@ops-1.
-    #[arg(long)]
-    by: Option<String>,
-    /// Why, for the list of workers and the audit.
-    #[arg(long, default_value = "")]
-    reason: String,
+    #[command(flatten)]
+    actor: ActorArgs,
     /// Do not wait until the worker has done it.
     #[arg(long, conflicts_with = "timeout")]
     detach: bool,
@@ -136,9 +132,9 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Resul
 }
 
 async fn carry_out(request: Request, order: Order, context: &Context) -> anyhow::Result<Exit> {
-    let Request { worker, by, reason, detach, timeout } = request;
+    let Request { worker, actor, detach, timeout } = request;
     let broker = context.broker().await?;
-    let action = ActorArgs::of(by, reason).action(order.command());
+    let action = actor.action(order.command());
     let mut changed = match ask(&broker, &worker, order, &action).await? {
         Asked::Noted(changed) => changed,
         Asked::TooOld(version) => {
