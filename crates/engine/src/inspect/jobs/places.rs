@@ -171,11 +171,15 @@ impl Queue {
         // A priority adds a fraction of a millisecond, so a bound is a whole one, and excluded.
         let (below, above) = (format!("({}", from.ms), format!("({}", from.ms.saturating_add(1)));
         let (page, skip, total, before) = loop {
-            let (total, before, here) = tokio::try_join!(
-                self.count_due("-inf", "+inf"),
-                self.count_due("-inf", &below),
-                self.count_due(&below[1..], &above)
-            )?;
+            let passed = async {
+                match after {
+                    None => Ok((0, 0)),
+                    Some(_) => {
+                        tokio::try_join!(self.count_due("-inf", &below), self.count_due(&below[1..], &above))
+                    }
+                }
+            };
+            let (total, (before, here)) = tokio::try_join!(self.count_due("-inf", "+inf"), passed)?;
             let skip = before.saturating_add(from.skip(here));
             let page = self.delayed().bare_page(skip, MOST as u64).await?;
             // Jobs that have left since they were counted are no end: those behind them have moved up.
