@@ -53,7 +53,7 @@ pub(crate) struct Live {
     running: u64,
     slots: u64,
     version: String,
-    /// The same for workers with the same configuration; null if the worker does not say.
+    /// A short text that workers with equal configurations share; null if the worker does not say.
     config: Option<String>,
     /// When it started, as far as its last sign of life tells.
     started: Option<String>,

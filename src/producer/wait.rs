@@ -128,7 +128,7 @@ impl Producer {
         self.wait_telling(job, timeout, |_| {}).await
     }
 
-    /// Does the same as [`Self::wait`], and tells of each lookup that Redis did not answer.
+    /// Waits as [`Self::wait`] does, and reports each lookup that Redis did not answer.
     #[doc(hidden)]
     pub async fn wait_telling(
         &self,

@@ -36,7 +36,7 @@ pub(super) async fn show(
 ///
 /// # Errors
 ///
-/// As [`show`].
+/// Another error than those of Redis if a signal comes first.
 pub(super) async fn count(
     queue: &Queue,
     selection: &Selection,

@@ -84,7 +84,7 @@ impl Queue {
         Ok(cancelled.map_or(Cancellation::Unknown, |cancelled| cancelled.outcome))
     }
 
-    /// Does the same for a task; `None` if it is not on this page any more.
+    /// Cancels a job wherever it is, perhaps for a task; `None` if the task is not on this page any more.
     async fn cancel_wherever(
         &self,
         id: &JobId,

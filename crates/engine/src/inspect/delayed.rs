@@ -142,7 +142,7 @@ impl Delayed<'_> {
         Ok(page)
     }
 
-    /// Reads the next portions, at most so many.
+    /// Reads the next portions, at most `at_once` of them.
     async fn portions(self, skip: u64, count: u64, at_once: u64) -> Result<Vec<Vec<Upcoming>>, Error> {
         let starts = (0..at_once).map(|nth| nth * PORTION).take_while(|start| *start < count);
         try_join_all(starts.map(|start| self.some(skip + start, (count - start).min(PORTION)))).await

@@ -112,7 +112,7 @@ impl Tasks<'_> {
         self.find(id).await?.transpose().map_err(|_| unreadable())
     }
 
-    /// Does the same, and says why a task cannot be read.
+    /// Returns one task, or why it cannot be read; `None` if there is none with this id.
     pub(super) async fn find(self, id: &str) -> Result<Option<Result<Task, Unreadable>>, Error> {
         let keys = self.both_keys(id).to_vec();
         let names = fields().map(Value::from).collect();

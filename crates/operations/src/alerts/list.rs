@@ -143,7 +143,7 @@ pub async fn list(
 ///
 /// # Errors
 ///
-/// As [`list`].
+/// [`Error::Redis`].
 pub async fn find(
     incidents: &Incidents,
     wanted: Wanted,

@@ -29,7 +29,7 @@ pub struct Batch {
     pub created_at: Timestamp,
     /// Some of the members that have not succeeded.
     pub waiting_for: Vec<String>,
-    /// The same members, with the jobs that stand for them.
+    /// Each of these members, with the job that stands for it.
     pub awaited: Vec<AwaitedMember>,
 }
 

@@ -191,7 +191,7 @@ pub fn parse(text: &[u8], max_payload: usize, now: Timestamp) -> Result<(JobType
 ///
 /// # Errors
 ///
-/// As [`parse`].
+/// [`Invalid`] says which key is wrong, or that the line is not JSON.
 pub fn read_draft(text: &[u8], now: Timestamp) -> Result<Draft, Invalid> {
     let mut json = serde_json::Deserializer::from_slice(text);
     let line: Line<'_> = serde_path_to_error::deserialize(&mut json).map_err(Invalid::shape)?;

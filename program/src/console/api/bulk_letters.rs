@@ -143,7 +143,7 @@ async fn bulk_drop(
     check_rate(sent.rate)?;
     let (letters, plan) = planned((&site, &view), &queue, (&sent.filter, sent.all)).await?;
     if letters.selection.filter.is_empty() {
-        // As when the queue is emptied.
+        // Emptying the queue needs this role, too.
         person.check(Role::Admin, Some(queue.name()))?;
     }
     if sent.dry_run {

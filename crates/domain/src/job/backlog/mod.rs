@@ -64,9 +64,9 @@ pub enum Hold {
     Tripped(Duration),
     /// Its rule cannot be read.
     Unreadable,
-    /// Only so many start in a period.
+    /// At most this many start in a period.
     Rate(Rate),
-    /// Only so many run at once.
+    /// At most this many run at once.
     Concurrency(u32),
     /// They pass.
     Open,

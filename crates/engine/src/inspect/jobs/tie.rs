@@ -30,7 +30,7 @@ impl Tie {
         }
     }
 
-    /// How many of these to skip if there are so many now.
+    /// Returns how many of these to skip if `now` of them are left.
     pub(super) fn skip(self, now: u64) -> u64 {
         let gone = u64::from(self.of).saturating_sub(now);
         u64::from(self.read).saturating_sub(gone).min(now)

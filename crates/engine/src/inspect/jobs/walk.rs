@@ -91,7 +91,7 @@ impl Queue {
         self.walk_jobs(search, from).page(usize::MAX).await
     }
 
-    /// Does the same, and returns the fields of each job as they are in its place, without those that are kept elsewhere.
+    /// Finds jobs as [`Queue::find_jobs`] does, with the fields of each as they are in its place, without those that are kept elsewhere.
     pub(crate) async fn find_with_fields(
         &self,
         search: &JobSearch,
@@ -187,7 +187,7 @@ impl JobWalk {
         Ok(self.page_with_fields(most).await?.0)
     }
 
-    /// Does the same, and returns the fields of each job as [`Queue::find_with_fields`] does.
+    /// Looks at the next jobs, and returns those that match with their fields, as [`Queue::find_with_fields`] has them.
     pub(crate) async fn page_with_fields(
         &mut self,
         most: usize,

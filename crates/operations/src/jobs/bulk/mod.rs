@@ -108,7 +108,7 @@ pub async fn select(queue: &Queue, input: &Bulk) -> Result<Planned, Error> {
 ///
 /// # Errors
 ///
-/// As [`select`]; [`Error::Stopped`] if it was stopped before all jobs were counted.
+/// The errors of [`select`], and [`Error::Stopped`] if it was stopped before all jobs were counted.
 pub async fn plan(queue: &Queue, input: &Bulk, control: Control<'_>) -> Result<Planned, Error> {
     let mut planned = select(queue, input).await?;
     let plan = tokio::select! {
