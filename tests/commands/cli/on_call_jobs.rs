@@ -145,7 +145,8 @@ async fn the_running_jobs_say_who_runs_them_and_for_how_long() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backlog_says_when_it_is_gone() {
-    const JOBS: usize = 3000;
+    // They last 100 seconds, far longer than a slow machine takes to look.
+    const JOBS: usize = 40_000;
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let rate = ["gates", "set", "queue", "--rate", "400/s"];
@@ -158,12 +159,11 @@ async fn a_backlog_says_when_it_is_gone() {
     let fleet = Running::start(&server.url(), quick(1), Acts::well());
     until("the backlog to say how long it lasts, and why", SOON, || {
         let queue = json(&server, &["queues", "default"])["items"][0].take();
-        let lasts = queue["empty_in"]["ms"].as_u64().is_some_and(|rest| (1..=7_500).contains(&rest));
+        let lasts = queue["empty_in"]["ms"].as_u64().is_some_and(|rest| (1..=200_000).contains(&rest));
         let (cause, waiting) = (&queue["cause"], queue["waiting"].as_u64().unwrap());
         assert!(waiting > 0, "it was gone before anybody saw it");
         lasts && cause["gate"] == "queue" && cause["rate"] == "400/s"
     });
-    until_empty(&queue).await;
     fleet.stop().await;
 }
 
