@@ -148,7 +148,6 @@ async fn a_backlog_says_when_it_is_gone() {
     // They last 100 seconds, far longer than a slow machine takes to look.
     const JOBS: usize = 40_000;
     let server = RedisServer::start();
-    let queue = queue(&server).await;
     let rate = ["gates", "set", "queue", "--rate", "400/s"];
     assert_eq!(sf(&server, &rate).code, Some(0));
     let mut jobs = redis::pipe();
