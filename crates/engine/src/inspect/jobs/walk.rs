@@ -271,7 +271,7 @@ impl JobWalk {
                     Some(rooms) => rooms,
                     None => queue.list_rooms(search, at).await?,
                 };
-                let portion = queue.page_rooms(&mut rooms, size).await?;
+                let portion = queue.page_rooms(&mut rooms).await?;
                 self.rooms = Some(rooms).filter(|rooms| !rooms.is_empty());
                 Ok(portion)
             }
