@@ -24,7 +24,10 @@ const AT_ONCE: usize = 4;
 
 /// How many rooms a walk remembers if there are more than twice as many. It lists the others again after these. A room takes about a
 /// hundred bytes here, and each list reads all rooms, so that short lists would make a walk over a million of them slow.
-const MAX_ROOMS: usize = 200_000;
+pub(super) const MAX_ROOMS: usize = 200_000;
+
+/// How many rooms a walk remembers if only one page of it is read. They have more jobs than a page.
+pub(super) const ROOMS_OF_PAGE: usize = 1000;
 
 /// About how many rooms one command lists.
 const SCANNED: i64 = 1000;
@@ -118,8 +121,14 @@ fn shorten(listed: &mut Vec<(u64, String)>, most: usize) -> Option<u64> {
 }
 
 impl Queue {
-    /// Lists the rooms whose jobs a walk reads from this place on.
-    pub(super) async fn list_rooms(&self, search: &JobSearch, from: JobCursor) -> Result<Rooms, Error> {
+    /// Lists the rooms whose jobs a walk reads from this place on: at most twice this many, unless more got their first jobs in the
+    /// same millisecond.
+    pub(super) async fn list_rooms(
+        &self,
+        search: &JobSearch,
+        from: JobCursor,
+        most: usize,
+    ) -> Result<Rooms, Error> {
         if let Some(gate) = &search.gate {
             return Ok(Rooms::in_turn(vec![(0, gate.as_str().to_owned())], None, from));
         }
@@ -129,8 +138,8 @@ impl Queue {
             let (next, page) = self.scan_room_times(cursor).await?;
             let is_wanted = |since: u64| since >= earliest && unlisted.is_none_or(|end| since < end);
             listed.extend(page.into_iter().filter(|room| is_wanted(room.0)));
-            if listed.len() > 2 * MAX_ROOMS {
-                unlisted = shorten(&mut listed, MAX_ROOMS).or(unlisted);
+            if listed.len() > 2 * most {
+                unlisted = shorten(&mut listed, most).or(unlisted);
             }
             if next == "0" {
                 break;
