@@ -21,12 +21,13 @@ pub(crate) struct Script {
 
 /// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
 /// tells it, and what `rooms` would repair can wait.
-const READING: [&str; 15] = [
+const READING: [&str; 16] = [
     "agenda",
     "batched",
     "groups",
     "incidents",
     "lookup",
+    "room_jobs",
     "rooms",
     "rules",
     "session_ended",

@@ -13,6 +13,7 @@ pub(super) mod jobs;
 pub(super) mod lookup;
 pub(super) mod memory;
 pub(super) mod pools;
+pub(super) mod room_jobs;
 pub(super) mod seek;
 pub(super) mod server;
 pub(super) mod sessions;

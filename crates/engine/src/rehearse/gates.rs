@@ -28,6 +28,8 @@ impl Rehearsal<'_> {
         let parking = Parking { room: gate.to_string(), gates: vec![gate.clone()] };
         self.apply(&envelope, &second, &Settlement::Park(parking)).await?;
         expect_same("rooms", gates.rooms(10).await?.len(), 1)?;
+        let found = self.queue.room_jobs(&[gate.as_str()], None).await?.rooms;
+        expect_same("room_jobs", found.into_iter().flatten().flatten().count(), 1)?;
         self.apply(&first_envelope, &first, &Settlement::Ack).await?;
         let place = HeldPlace {
             gate: gate.clone(),

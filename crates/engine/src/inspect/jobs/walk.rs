@@ -8,7 +8,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::cursor::{JobCursor, Place};
 use super::places::{COMMAND_BYTES, MOST, is_of_another_type};
-use super::rooms::Rooms;
+use super::rooms::{MAX_ROOMS, ROOMS_OF_PAGE, Rooms};
 use super::{FoundJob, JobPage, JobSearch, Portion};
 use crate::Queue;
 use crate::client::decode;
@@ -55,6 +55,8 @@ pub struct JobWalk {
     size: job::Portion,
     /// The rooms that are not read yet, once they are listed.
     rooms: Option<Rooms>,
+    /// How many rooms to list at once.
+    most_rooms: usize,
 }
 
 /// A job that was read, but not looked at yet.
@@ -76,7 +78,13 @@ impl Queue {
             ahead: VecDeque::new(),
             size: job::Portion::new(1, MOST, COMMAND_BYTES),
             rooms: None,
+            most_rooms: MAX_ROOMS,
         }
+    }
+
+    /// Begins a walk of which only one page is read.
+    fn one_page(&self, search: &JobSearch, from: Option<JobCursor>) -> JobWalk {
+        JobWalk { most_rooms: ROOMS_OF_PAGE, ..self.walk_jobs(search, from) }
     }
 
     /// Returns a page of the jobs that match a search. [`JobWalk`] says in which order they come.
@@ -88,7 +96,7 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer, or refuses everything.
     pub async fn find_jobs(&self, search: &JobSearch, from: Option<JobCursor>) -> Result<JobPage, Error> {
-        self.walk_jobs(search, from).page(usize::MAX).await
+        self.one_page(search, from).page(usize::MAX).await
     }
 
     /// Finds jobs as [`Queue::find_jobs`] does, with the fields of each as they are in its place, without those that are kept elsewhere.
@@ -97,7 +105,7 @@ impl Queue {
         search: &JobSearch,
         from: Option<JobCursor>,
     ) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
-        self.walk_jobs(search, from).page_with_fields(usize::MAX).await
+        self.one_page(search, from).page_with_fields(usize::MAX).await
     }
 
     /// Returns about how many jobs a search looks at: how many are now where it looks. `None` if nobody can tell: ended jobs are
@@ -269,9 +277,9 @@ impl JobWalk {
             Place::Rooms => {
                 let mut rooms = match self.rooms.take() {
                     Some(rooms) => rooms,
-                    None => queue.list_rooms(search, at).await?,
+                    None => queue.list_rooms(search, at, self.most_rooms).await?,
                 };
-                let portion = queue.page_rooms(&mut rooms, size).await?;
+                let portion = queue.page_rooms(&mut rooms).await?;
                 self.rooms = Some(rooms).filter(|rooms| !rooms.is_empty());
                 Ok(portion)
             }
