@@ -111,7 +111,8 @@ async fn bulk_move(
     let to = sent.to.take().unwrap_or_default().parse::<QueueName>();
     let to = to.map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;
-    begin((&site, &person, &place), Change::Move(site.queue(to)), sent).await
+    let change = Change::Move { to: site.queue(to), is_sure: sent.confirm };
+    begin((&site, &person, &place), change, sent).await
 }
 
 /// Makes the plan, and begins the task unless only the plan is wanted.
@@ -133,7 +134,7 @@ async fn begin(
     let rate = per_second(sent.rate)?;
     names::must_have(site, queue.name()).await?;
     let input = bounded(change, filter, queue.name(), site.effective());
-    let input = Bulk { all: sent.all, states, rate, is_sure: sent.confirm, ..input };
+    let input = Bulk { all: sent.all, states, rate, ..input };
     let mut planned = {
         let _permit = site.desk().begin(Work::Search)?;
         planned(site, &queue, &input, sent.dry_run).await?
