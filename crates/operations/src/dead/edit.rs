@@ -71,7 +71,11 @@ fn refused(error: EditError) -> Error {
     match error {
         EditError::Redis(error) => Error::unsure("the dead letter may or may not be edited")(error),
         EditError::Gone(_) | EditError::Edited(_) => Error::NotFound(text),
-        EditError::Unchanged | EditError::Lost | EditError::Packed => Error::Conflict(text),
+        EditError::Unchanged
+        | EditError::NotEdited
+        | EditError::NotKept(_)
+        | EditError::Lost
+        | EditError::Packed => Error::Conflict(text),
         EditError::Field(name) => Error::invalid(format!("fields/{name}"), text),
         EditError::Patch(_) => Error::invalid("set", text),
         EditError::Encoding(_) | EditError::TooLarge(_) => Error::invalid("payload", text),
