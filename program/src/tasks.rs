@@ -32,7 +32,7 @@ pub(crate) struct Args {
 impl Args {
     /// Whether a signal stops it gracefully.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.action, Action::Undo { .. })
+        matches!(self.action, Action::Resume { .. } | Action::Undo { .. })
     }
 }
 
@@ -60,7 +60,12 @@ enum Action {
     Pause(Change),
     /// Continue a task that was paused.
     #[command(after_help = "Example:\n  streamfleet tasks resume 0b5ff109")]
-    Resume(Change),
+    Resume {
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
     /// Stop a task for good. What it has changed stays as it is, and jobs that it has replayed go on.
     #[command(after_help = "Example:\n  streamfleet tasks stop 0b5ff109 --by ann")]
     Stop(Change),
@@ -86,7 +91,7 @@ struct Change {
 /// Whether a command waits for the task that it begins.
 #[derive(clap::Args, Debug, Clone, Copy, Default)]
 pub(crate) struct WaitArgs {
-    /// Begin the task, and do not wait for its end: the fleet carries it out.
+    /// Do not wait for the end of the task: the fleet carries it out.
     #[arg(long)]
     pub(crate) detach: bool,
 }
@@ -135,7 +140,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
             return repeat.run(context.output, async || show(&id, &queue, context).await).await;
         }
         Action::Pause(change) => (change, Order::Pause),
-        Action::Resume(change) => (change, Order::Resume),
+        Action::Resume { change: Change { id, actor }, wait } => {
+            let resumed = tasks::change(&queue, &actor.actor(), &id, Order::Resume).await;
+            return finish(&queue, told(resumed?), wait, context).await;
+        }
         Action::Stop(change) => (change, Order::Stop),
         Action::Undo { change: Change { id, actor }, wait } => {
             let begun = told(tasks::undo(&queue, &actor.actor(), &id).await?);
@@ -145,7 +153,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     print(&told(tasks::change(&queue, &actor.actor(), &id, order).await?), context)
 }
 
-/// Waits for the end of a task that has begun, unless nobody wants to, and prints how it fares.
+/// Waits for the end of a task that has begun or goes on, unless nobody wants to, and prints how it fares.
 pub(crate) async fn finish(
     queue: &Queue,
     begun: TaskReport,

@@ -34,7 +34,7 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::TASKS_UNDO, routes!(undo_task))
 }
 
-/// Answers that a task has begun, and carries it on: a queue that no worker serves has nobody else who does.
+/// Answers that a task has begun or goes on, and carries it on: a queue that no worker serves has nobody else who does.
 pub(super) fn begun(
     site: &Site,
     view: &View<'_>,
@@ -94,16 +94,15 @@ async fn changeable(site: &Site, person: &Person, place: &Place) -> Result<(Queu
     Ok((queue, id))
 }
 
-/// Changes the state of a task, and carries it on if it goes on.
+/// Changes the state of a task.
 async fn change(
     (site, person, place): (&Site, &Person, &Place),
     order: Order,
     reason: &str,
-) -> Result<Json<Value>, Problem> {
+) -> Result<(Queue, TaskReport), Problem> {
     let (queue, id) = changeable(site, person, place).await?;
     let task = done(tasks::change(&queue, &Actor::new(person.name(), reason), &id, order).await)?;
-    carry_on(site, &queue, &task);
-    View::of(person, site).json(&task)
+    Ok((queue, task))
 }
 
 /// Pauses a task. What it has changed stays as it is, and jobs that it has replayed go on.
@@ -115,19 +114,22 @@ async fn pause_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    change((&site, &person, &place), Order::Pause, &reason).await
+    let (_, task) = change((&site, &person, &place), Order::Pause, &reason).await?;
+    View::of(&person, &site).json(&task)
 }
 
 /// Continues a task that was paused.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/resume", tag = "tasks", request_body = Reason,
-    responses((status = 200, description = "The task", body = TaskReport)))]
+    responses((status = 202, description = "The task, which goes on", body = TaskReport,
+        headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn resume_task(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
-) -> Result<Json<Value>, Problem> {
-    change((&site, &person, &place), Order::Resume, &reason).await
+) -> Result<Response, Problem> {
+    let (queue, task) = change((&site, &person, &place), Order::Resume, &reason).await?;
+    begun(&site, &View::of(&person, &site), (&queue, &task))
 }
 
 /// Stops a task for good. What it has changed stays as it is, and jobs that it has replayed go on.
@@ -139,7 +141,8 @@ async fn stop_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    change((&site, &person, &place), Order::Stop, &reason).await
+    let (_, task) = change((&site, &person, &place), Order::Stop, &reason).await?;
+    View::of(&person, &site).json(&task)
 }
 
 /// Moves back what a task has moved and what still waits or is due later in the other queue.

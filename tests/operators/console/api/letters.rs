@@ -149,9 +149,11 @@ async fn a_replay_is_planned_begun_and_stopped() {
     assert_eq!((&task["who"], &task["rate"]), (&json!("admin"), &json!(0.01)));
     assert_eq!((&task["reason"], &task["canary"]), (&json!("the account is back"), &json!(1)));
     assert_eq!(values(&console.get(tasks).await.ok(200), "id"), [id]);
-    for (action, state) in [("pause", "paused"), ("resume", "canary"), ("stop", "stopped")] {
+    for (action, status, state) in
+        [("pause", 200, "paused"), ("resume", 202, "canary"), ("stop", 200, "stopped")]
+    {
         let changed = console.post(&format!("{tasks}/{id}/{action}"), &json!({"reason": "a test"})).await;
-        assert_eq!(changed.ok(200)["state"], state, "{action}");
+        assert_eq!(changed.ok(status)["state"], state, "{action}");
     }
     for action in ["resume", "undo"] {
         console.post(&format!("{tasks}/{id}/{action}"), &json!({})).await.problem(409);
