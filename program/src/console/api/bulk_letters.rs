@@ -131,7 +131,7 @@ async fn bulk_replay(
     let rules = max_replays.map_or(rules, |most| rules.max_replays(most));
     check(&rules)?;
     let wanted = Wanted { filter, all, limit, dry_run, reason };
-    begin((&site, &person, &place), wanted, Way::Replay(rules)).await
+    begin((&site, &person, &place), &wanted, Way::Replay(rules)).await
 }
 
 /// Deletes all dead letters that a filter matches, and their jobs.
@@ -149,7 +149,7 @@ async fn bulk_drop(
 ) -> Result<Response, Problem> {
     let Drop { filter, all, limit, rate, dry_run, reason } = sent;
     let way = Way::Drop(per_second(rate)?);
-    begin((&site, &person, &place), Wanted { filter, all, limit, dry_run, reason }, way).await
+    begin((&site, &person, &place), &Wanted { filter, all, limit, dry_run, reason }, way).await
 }
 
 /// Refuses rules that no task can follow.
@@ -166,11 +166,11 @@ fn check(rules: &ReplayRules) -> Result<(), Problem> {
 /// Makes the plan, and begins the task unless only the plan is wanted.
 async fn begin(
     (site, person, place): (&Site, &Person, &Place),
-    wanted: Wanted,
+    wanted: &Wanted,
     way: Way,
 ) -> Result<Response, Problem> {
     let (queue, view) = (place.queue(site)?, View::of(person, site));
-    let (letters, plan) = planned((site, &view), &queue, &wanted).await?;
+    let (letters, plan) = planned((site, &view), &queue, wanted).await?;
     if matches!(way, Way::Drop(_)) && letters.selection.filter.is_empty() {
         // Emptying the queue needs this role, too.
         person.check(Role::Admin, Some(queue.name()))?;
