@@ -229,7 +229,7 @@ fn of_replay(campaign: &TaskReport) -> Vec<Fact> {
     vec![
         count("plan.canary", replay.canary),
         fact("plan.stop_at", stop, None),
-        count("campaign.skipped", replay.skipped),
+        count("campaign.skipped", Some(campaign.refused)),
         count("campaign.succeeded", replay.succeeded),
         counted("campaign.died_again", replay.died, &letters),
         counted("campaign.died_otherwise", replay.died_otherwise, &letters),
