@@ -54,7 +54,7 @@ fn verb(change: &Change) -> &'static str {
     match change {
         Change::Cancel => "cancelled",
         Change::RunNow => "made due now",
-        Change::Move(_) => "moved",
+        Change::Move { .. } => "moved",
     }
 }
 
@@ -62,7 +62,7 @@ fn verb(change: &Change) -> &'static str {
 fn effect(change: &Change) -> Option<&'static str> {
     match change {
         Change::Cancel => Some("running jobs are asked to stop"),
-        Change::Move(_) => Some("jobs that a worker takes meanwhile stay"),
+        Change::Move { .. } => Some("jobs that a worker takes meanwhile stay"),
         Change::RunNow => None,
     }
 }

@@ -16,22 +16,6 @@ const SHOWN: usize = 10;
 pub(super) const DECIDE: &str = "cannot succeed before a person has decided about a step: streamfleet steps JOB, and then streamfleet \
                                  steps decide JOB STEP VERDICT";
 
-/// Shows which letters are selected, on stderr, and returns how many.
-///
-/// # Errors
-///
-/// Another error than those of Redis if a signal comes first.
-pub(super) async fn show(
-    queue: &Queue,
-    selection: &Selection,
-    way: Sweep,
-    context: &Context,
-) -> anyhow::Result<u64> {
-    let plan = count(queue, selection, context).await?;
-    output::print_stderr(&text(&plan, selection, way));
-    Ok(plan.letters)
-}
-
 /// Counts the letters that are selected.
 ///
 /// # Errors
@@ -74,7 +58,8 @@ pub(super) fn cancelled() -> anyhow::Error {
     anyhow::anyhow!("cancelled: nothing was changed")
 }
 
-fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
+/// Says which letters are selected.
+pub(super) fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
     let filter = match selection.filter.to_string() {
         filter if filter.is_empty() => "all of them".to_owned(),
         filter => filter,

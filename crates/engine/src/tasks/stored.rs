@@ -144,7 +144,7 @@ impl Task {
         let (state, cursor) = (text("state"), text("cursor"));
         let replay = matches!(action, TaskAction::Replay(_)).then(|| replay_counts(number));
         let (states, rate) = match (&action, &plan.change) {
-            (TaskAction::Replay(rules), _) => (vec![State::Dead], Some(rules.rate)),
+            (TaskAction::Replay(rules), _) => (vec![State::Dead], rules.rate),
             (TaskAction::Change(_), change) => {
                 let change = change.as_ref()?;
                 let states = change.states.iter().map(|state| state.parse().ok());
@@ -169,7 +169,8 @@ impl Task {
             rate,
             planned: plan.planned,
             total: plan.total,
-            counts: replay.map_or_else(|| counts(text, number), |counts| letters(&counts, number)),
+            counts: replay
+                .map_or_else(|| counts(text, number), |replay| letters(&replay, counts(text, number))),
             replay,
             begun: decode::timestamp(number("created_ms")),
             changed: decode::timestamp(number("changed_ms")),
@@ -200,7 +201,7 @@ fn replay_counts(number: impl Fn(&str) -> u64) -> ReplayCounts {
     }
 }
 
-/// How far a change is.
+/// How far a task is.
 fn counts(text: impl Fn(&str) -> String, number: impl Fn(&str) -> u64) -> TaskCounts {
     let kept = KeptBack::ALL.map(|why| (why.as_str().to_owned(), number(&kept_field(why))));
     TaskCounts {
@@ -215,11 +216,11 @@ fn counts(text: impl Fn(&str) -> String, number: impl Fn(&str) -> u64) -> TaskCo
 }
 
 /// How far a replay is. Older versions do not count the letters that they look at.
-fn letters(counts: &ReplayCounts, number: impl Fn(&str) -> u64) -> TaskCounts {
-    let (done, skipped) = (counts.replayed, counts.skipped);
+fn letters(replay: &ReplayCounts, counts: TaskCounts) -> TaskCounts {
+    let (done, skipped) = (replay.replayed, replay.skipped);
     let kept = Some(("skipped".to_owned(), skipped)).filter(|_| skipped > 0);
-    let looked = number("looked").max(done + skipped);
-    TaskCounts { looked, done, kept: kept.into_iter().collect(), ..TaskCounts::default() }
+    let looked = counts.looked.max(done + skipped + counts.failed);
+    TaskCounts { looked, done, kept: kept.into_iter().collect(), ..counts }
 }
 
 #[cfg(test)]

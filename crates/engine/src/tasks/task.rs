@@ -183,7 +183,7 @@ impl Task {
         let alive = counts.alive();
         action.count(replayed).outcome(format!(
             "{replayed} replayed: {succeeded} succeeded, {died} died of the same error, {died_otherwise} of another, \
-             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped"
+             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped, {failed} failed"
         ))
     }
 }

@@ -8,10 +8,10 @@ mod letter;
 mod list;
 mod sweep;
 
-pub use begin::{Selected, begin_drop, begin_replay};
+pub use begin::{LetterPlan, Selected, begin_drop, begin_replay};
 pub use edit::{Edit, Edited, edit};
 pub use export::{Export, export};
 pub use groups::{Group, GroupFacts, OTHER, groups};
 pub use letter::{Field, Kept, Letter, LetterFields, encoding, find};
 pub use list::{LetterFacts, Listing, list};
-pub use sweep::{Letters, Sweep, Swept, sweep};
+pub use sweep::{Sweep, Swept, sweep};

@@ -26,6 +26,7 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::jobs;
+use crate::tasks::rate as rate_of;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -54,9 +55,8 @@ struct Wanted {
     /// Only to move jobs: move them to a queue that no worker serves and that has no jobs. Without it, such a request is a conflict.
     #[serde(default)]
     confirm: bool,
-    /// How many jobs per second; as many as possible unless told otherwise, at most 10,000.
-    #[schema(exclusive_minimum = 0, maximum = 10000)]
-    rate: Option<f64>,
+    /// How many jobs per second, or per time, such as `50/s`; as many as possible unless told otherwise.
+    rate: Option<Rate>,
     /// Make the plan, and change nothing.
     #[serde(default)]
     dry_run: bool,
@@ -111,7 +111,8 @@ async fn bulk_move(
     let to = sent.to.take().unwrap_or_default().parse::<QueueName>();
     let to = to.map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;
-    begin((&site, &person, &place), Change::Move(site.queue(to)), sent).await
+    let change = Change::Move { to: site.queue(to), is_sure: sent.confirm };
+    begin((&site, &person, &place), change, sent).await
 }
 
 /// Makes the plan, and begins the task unless only the plan is wanted.
@@ -130,10 +131,10 @@ async fn begin(
     let filter = sent.filter.filter(sent.all, &view)?;
     let states: Result<Vec<_>, _> = sent.state.iter().map(|name| jobs::state(name)).collect();
     let states = states.map_err(|why| Problem::field("/state", why))?;
-    check_rate(sent.rate)?;
+    let rate = per_second(sent.rate)?;
     names::must_have(site, queue.name()).await?;
     let input = bounded(change, filter, queue.name(), site.effective());
-    let input = Bulk { all: sent.all, states, rate: sent.rate, is_sure: sent.confirm, ..input };
+    let input = Bulk { all: sent.all, states, rate, ..input };
     let mut planned = {
         let _permit = site.desk().begin(Work::Search)?;
         planned(site, &queue, &input, sent.dry_run).await?
@@ -147,12 +148,31 @@ async fn begin(
     tasks::begun(site, &view, (&queue, &task))
 }
 
-/// Refuses a rate that no task can keep.
-pub(super) fn check_rate(rate: Option<f64>) -> Result<(), Problem> {
-    if rate.is_some_and(|rate| !(rate > 0.0 && rate <= 10_000.0)) {
-        return Err(Problem::field("/rate", "it must be more than 0 and at most 10000 jobs per second"));
-    }
-    Ok(())
+/// How many jobs a task may change per time.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(
+    untagged,
+    expecting = "it must be a number of jobs per second, or a text such as 50/s, 300/m or 10/h"
+)]
+#[schema(as = TaskRate)]
+pub(super) enum Rate {
+    /// How many per second: more than 0, and at most 10,000.
+    PerSecond(f64),
+    /// How many per second, minute or hour, such as `50/s`, `300/m` or `10/h`: from `1/h` to `10000/s`.
+    Text(String),
+}
+
+/// Reads a rate, and returns how many jobs per second it is.
+pub(super) fn per_second(rate: Option<Rate>) -> Result<Option<f64>, Problem> {
+    let read = match rate {
+        None => return Ok(None),
+        Some(Rate::PerSecond(rate)) if rate > 0.0 && rate <= 10_000.0 => Ok(rate),
+        Some(Rate::PerSecond(_)) => {
+            Err("it must be more than 0 and at most 10000 jobs per second".to_owned())
+        }
+        Some(Rate::Text(text)) => rate_of(&text),
+    };
+    read.map(Some).map_err(|why| Problem::field("/rate", why))
 }
 
 /// Selects the jobs, and counts them for a while. Only a plan that somebody wants to see must be complete.

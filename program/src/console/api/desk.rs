@@ -9,7 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use streamfleet::{Queue, Shutdown};
-use streamfleet_operations::{Control, tasks};
+use streamfleet_operations::tasks;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -299,7 +299,7 @@ impl Desk {
         })
     }
 
-    /// Carries a task on in the background, until it is over or the stop is requested. If many are carried on already, this one is left
+    /// Carries a task on in the background as far as it goes, or until the stop is requested. If many are carried on already, this one is left
     /// to the workers of its queue.
     pub(in crate::console) fn carry_on(&self, queue: Queue, id: String, stop: Shutdown) {
         let Ok(held) = self.tasks.take(Arc::clone(&asker().name), 1) else {
@@ -308,8 +308,7 @@ impl Desk {
         };
         self.spawn(async move {
             let _held = held;
-            let control = Control { stop: &stop, progress: &|_| {} };
-            if let Err(error) = tasks::follow(&queue, &id, control).await {
+            if let Err(error) = tasks::carry_on(&queue, &id, &stop).await {
                 tracing::warn!(task = %id, %error, "the console does not carry on a task any more");
             }
         });

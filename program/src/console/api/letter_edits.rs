@@ -52,6 +52,9 @@ struct Edit {
     /// Other values of fields: headers (`h.tenant`), `max_attempts`, `timeout_ms` or `tracking`.
     #[serde(default)]
     fields: BTreeMap<String, String>,
+    /// Take back all edits: every value becomes again what it was before the first edit. Nothing else works beside it.
+    #[serde(default)]
+    undo: bool,
     /// Why it is done, for the audit.
     #[serde(default)]
     reason: String,
@@ -117,10 +120,15 @@ impl Edit {
         for (name, value) in &self.fields {
             edit = edit.field(name, value);
         }
-        if edit == LetterEdit::default() {
-            return Err(Problem::field("body", "say what to change: payload, set, type or fields"));
+        let is_none = edit == LetterEdit::default();
+        match (is_none, self.undo) {
+            (false, false) => Ok(edit),
+            (true, true) => Ok(edit.undo()),
+            (false, true) => Err(Problem::field("/undo", "it takes back all edits, and works alone")),
+            (true, false) => {
+                Err(Problem::field("body", "say what to change: payload, set, type, fields or undo"))
+            }
         }
-        Ok(edit)
     }
 }
 

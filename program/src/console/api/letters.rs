@@ -10,9 +10,9 @@ use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations::dead::{
-    self, Field, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
+    self, Field, Group, GroupFacts, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept,
 };
-use streamfleet_operations::{self as operations, Actor, Control, List};
+use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::changes::Reason;
@@ -178,7 +178,7 @@ impl Default for ReplayParams {
     }
 }
 
-fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
+pub(super) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
     query::by(from, |text| match text {
         "failed" => Ok(Sweep::Replay),
         "all" => Ok(Sweep::ReplayAllSteps),
@@ -210,9 +210,8 @@ async fn sweep(
     reason: &str,
 ) -> Result<Json<Value>, Problem> {
     let (queue, id) = (place.queue(site)?, place.get::<JobId>("letter")?);
-    let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
+    let actor = Actor::new(person.name(), reason);
+    let swept = dead::sweep(&queue, &actor, way, &[id], &Shutdown::new()).await;
     let mut swept = done(Ok(swept))?;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());

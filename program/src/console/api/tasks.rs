@@ -7,7 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet_engine::admin::{BulkAction, TaskAction, TaskCursor};
-use streamfleet_operations::tasks::{self, TaskList, TaskReport};
+use streamfleet_operations::tasks::{self, Order, TaskList, TaskReport};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
@@ -34,7 +34,7 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::TASKS_UNDO, routes!(undo_task))
 }
 
-/// Answers that a task has begun, and carries it on: a queue that no worker serves has nobody else who does.
+/// Answers that a task has begun or goes on, and carries it on: a queue that no worker serves has nobody else who does.
 pub(super) fn begun(
     site: &Site,
     view: &View<'_>,
@@ -45,9 +45,9 @@ pub(super) fn begun(
     Ok((StatusCode::ACCEPTED, [(header::LOCATION, place)], view.json(task)?).into_response())
 }
 
-/// Carries a task on in the background. Those that replay letters belong to the workers, who run their jobs.
+/// Carries a task on in the background. One that watches how its jobs end belongs to the workers, who run them.
 pub(in crate::console) fn carry_on(site: &Site, queue: &Queue, task: &TaskReport) {
-    if matches!(task.task.action, TaskAction::Change(_)) {
+    if task.needs_somebody() && !task.is_watched() {
         site.desk().carry_on(queue.clone(), task.id.clone(), site.stopping().clone());
     }
 }
@@ -94,6 +94,17 @@ async fn changeable(site: &Site, person: &Person, place: &Place) -> Result<(Queu
     Ok((queue, id))
 }
 
+/// Changes the state of a task.
+async fn change(
+    (site, person, place): (&Site, &Person, &Place),
+    order: Order,
+    reason: &str,
+) -> Result<(Queue, TaskReport), Problem> {
+    let (queue, id) = changeable(site, person, place).await?;
+    let task = done(tasks::change(&queue, &Actor::new(person.name(), reason), &id, order).await)?;
+    Ok((queue, task))
+}
+
 /// Pauses a task. What it has changed stays as it is, and jobs that it has replayed go on.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/pause", tag = "tasks", request_body = Reason,
     responses((status = 200, description = "The task", body = TaskReport)))]
@@ -103,23 +114,22 @@ async fn pause_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = changeable(&site, &person, &place).await?;
-    let paused = tasks::pause(&queue, &Actor::new(person.name(), &reason), &id).await;
-    View::of(&person, &site).json(&done(paused)?)
+    let (_, task) = change((&site, &person, &place), Order::Pause, &reason).await?;
+    View::of(&person, &site).json(&task)
 }
 
 /// Continues a task that was paused.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/tasks/{task}/resume", tag = "tasks", request_body = Reason,
-    responses((status = 200, description = "The task", body = TaskReport)))]
+    responses((status = 202, description = "The task, which goes on", body = TaskReport,
+        headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn resume_task(
     State(site): State<Site>,
     person: Person,
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = changeable(&site, &person, &place).await?;
-    let resumed = tasks::resume(&queue, &Actor::new(person.name(), &reason), &id).await;
-    View::of(&person, &site).json(&done(resumed)?)
+) -> Result<Response, Problem> {
+    let (queue, task) = change((&site, &person, &place), Order::Resume, &reason).await?;
+    begun(&site, &View::of(&person, &site), (&queue, &task))
 }
 
 /// Stops a task for good. What it has changed stays as it is, and jobs that it has replayed go on.
@@ -131,9 +141,8 @@ async fn stop_task(
     place: Place,
     Sent(Reason { reason }): Sent<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = changeable(&site, &person, &place).await?;
-    let stopped = tasks::stop(&queue, &Actor::new(person.name(), &reason), &id).await;
-    View::of(&person, &site).json(&done(stopped)?)
+    let (_, task) = change((&site, &person, &place), Order::Stop, &reason).await?;
+    View::of(&person, &site).json(&task)
 }
 
 /// Moves back what a task has moved and what still waits or is due later in the other queue.

@@ -82,7 +82,9 @@ fn change(site: &Site, name: &str, to: &str) -> Result<Change, Problem> {
         "run-now" => Ok(Change::RunNow),
         "move" => {
             let to = to.trim().parse::<QueueName>();
-            Ok(Change::Move(site.queue(to.map_err(|error| Problem::field("body.to", error.to_string()))?)))
+            let to = to.map_err(|error| Problem::field("body.to", error.to_string()))?;
+            // Whoever sends the form has seen the remarks of the plan.
+            Ok(Change::Move { to: site.queue(to), is_sure: true })
         }
         _ => Err(Problem::not_found("there is no such action")),
     }
@@ -172,12 +174,12 @@ pub(super) async fn act(
 ) -> Result<Response, Problem> {
     let Task { queue, criteria, .. } = Task::read(&site, &frame, (&name, &action_name), query)?;
     let change = change(&site, &action_name, &order.to)?;
-    if let Change::Move(to) = &change {
+    if let Change::Move { to, .. } = &change {
         // The path names only the queue that loses the jobs.
         person.check(Role::Operator, Some(to.name()))?;
     }
     let input = bounded(change, criteria.filter, queue.name(), site.effective());
-    let input = Bulk { all: true, states: criteria.states, is_sure: true, ..input };
+    let input = Bulk { all: true, states: criteria.states, ..input };
     let planned = bulk::select(&queue, &input).await?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
     let begun = bulk::begin(&queue, &actor, &input, &planned).await?;

@@ -22,6 +22,7 @@ use super::section::Section;
 use super::table::{Cell, Table};
 use super::target;
 use crate::console::access::{Person, Role};
+use crate::console::api::carry_on;
 use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
@@ -228,7 +229,7 @@ fn of_replay(campaign: &TaskReport) -> Vec<Fact> {
     vec![
         count("plan.canary", replay.canary),
         fact("plan.stop_at", stop, None),
-        count("campaign.skipped", replay.skipped),
+        count("campaign.skipped", Some(campaign.refused)),
         count("campaign.succeeded", replay.succeeded),
         counted("campaign.died_again", replay.died, &letters),
         counted("campaign.died_otherwise", replay.died_otherwise, &letters),
@@ -292,14 +293,17 @@ pub(super) async fn act(
 ) -> Result<Response, Problem> {
     let queue = target::queue(&site, &name)?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
-    let done = match action.as_str() {
-        "pause" => tasks::pause(&queue, &actor, &id).await,
-        "resume" => tasks::resume(&queue, &actor, &id).await,
-        "stop" => tasks::stop(&queue, &actor, &id).await,
+    let order = match action.as_str() {
+        "pause" => tasks::Order::Pause,
+        "resume" => tasks::Order::Resume,
+        "stop" => tasks::Order::Stop,
         _ => return Err(Problem::not_found("no campaign has such an action")),
     };
-    let done = match done {
-        Ok(done) => Done::new(frame.t("campaign.changed")).unnoted(&frame, done.unnoted),
+    let done = match tasks::change(&queue, &actor, &id, order).await {
+        Ok(done) => {
+            carry_on(&site, &queue, &done.value);
+            Done::new(frame.t("campaign.changed")).unnoted(&frame, done.unnoted)
+        }
         Err(Error::Conflict(why)) => Done::not(why),
         Err(error) => return Err(error.into()),
     };

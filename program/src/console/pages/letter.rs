@@ -8,8 +8,8 @@ use serde::Deserialize;
 use streamfleet::job::{JobId, JobType, Lane};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::{DeadLetter, LetterEdit, Noted};
-use streamfleet_operations::dead::{self, Kept, Letters, Sweep};
-use streamfleet_operations::{Actor, Control, Error};
+use streamfleet_operations::dead::{self, Kept, Sweep};
+use streamfleet_operations::{Actor, Error};
 
 use super::action::Done;
 use super::content::{self, Bodies, Content, Wanted};
@@ -183,9 +183,8 @@ pub(super) async fn act(
         "edit" => return edit(&frame, &site, (&queue, &letter), &order, &actor).await,
         _ => return Err(Problem::not_found("no dead letter has such an action")),
     };
-    let (named, stop) = (JobId::derived(letter.entry, Lane::Normal), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![named]), control).await;
+    let named = JobId::derived(letter.entry, Lane::Normal);
+    let swept = dead::sweep(&queue, &actor, way, &[named], &Shutdown::new()).await;
     let Noted { value: mut swept, unnoted, .. } = swept;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());

@@ -174,7 +174,8 @@ pub(super) async fn begin(
         return Ok(lead_to(&back, &Done::not(frame.t("plan.none")).message()));
     }
     let actor = Actor::new(person.name(), &reason(&order.reason));
-    let letters = Selected { planned: planned.plan.map(|plan| plan.letters), selection: planned.selection };
+    let Planned { selection, plan } = planned;
+    let letters = Selected { selection, planned: plan.map(|plan| plan.letters), limit: None };
     match begin_replay(&queue, &actor, &letters, rules).await {
         Ok(begun) => Ok(lead_to_task(&site, &frame, &queue, begun)),
         Err(Error::Conflict(why)) => Ok(lead_to(&back, &Done::not(why).message())),
@@ -242,9 +243,7 @@ pub(super) async fn drop_all(
         ));
     }
     let back = criteria.conditions(Link::queue(&name, &["dead"]));
-    let selection = queue.dead_letters().select(criteria.filter).await;
-    let failed = |error| target::redis("the dead letters could not be read", &queue, &error);
-    let letters = Selected { selection: selection.map_err(failed)?, planned: None };
+    let letters = Selected::now(&queue, criteria.filter, None).await?;
     let actor = Actor::new(person.name(), &reason(&order.reason));
     match begin_drop(&queue, &actor, &letters, None).await {
         Ok(begun) => Ok(lead_to_task(&site, &frame, &queue, begun)),
