@@ -178,7 +178,7 @@ pub(crate) async fn ask(
     let asked_by =
         match outcome.with_context(|| format!("{name} may or may not be asked to {}", order.word()))? {
             DrainOutcome::Noted => None,
-            DrainOutcome::Already { by } => Some(by),
+            DrainOutcome::Already { by, .. } => Some(by),
             DrainOutcome::Unknown => return Ok(Asked::Unknown),
         };
     let told = match order {
