@@ -10,17 +10,19 @@ use serde::Deserialize;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
+use streamfleet_operations as operations;
 use utoipa_axum::routes;
 
 use super::desk::{Work, within};
 use super::failure::failed;
 use super::job_stream;
+use super::lines;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, QueuesParams, wrong};
 use super::selection::Selection;
-use crate::console::access::{Mask, Needs, Person, Role};
+use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -32,8 +34,8 @@ pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_jobs), Needs::Role(Role::Viewer))
-        .describe(routes!(list_queue_jobs), Needs::Role(Role::Viewer))
+        .operation(&operations::JOBS, routes!(list_jobs))
+        .operation(&operations::JOBS, routes!(list_queue_jobs))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -104,7 +106,7 @@ async fn answer(
 ) -> Result<Response, Problem> {
     let (_, _, page) = &params;
     let (limit, given_limit) = (page.limit(), page.given_limit());
-    if !job_stream::is_wanted(headers) {
+    if !lines::is_wanted(headers) {
         let search = search_of((&site, &person), params, names, limit)?;
         let page = found(&site, &search).await?;
         return Ok(View::of(&person, &site).json(&page)?.into_response());

@@ -5,6 +5,7 @@
 //! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
 //! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
 
+mod audit;
 mod bulk;
 mod bulk_letters;
 mod changes;
@@ -24,6 +25,7 @@ mod jobs;
 mod letter_edits;
 mod letter_export;
 mod letters;
+mod lines;
 mod names;
 mod pauses;
 mod place;
@@ -91,5 +93,6 @@ fn operations() -> Routes {
         .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
+        .with(audit::routes())
         .with(drains::routes())
 }
