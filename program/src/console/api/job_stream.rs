@@ -5,16 +5,15 @@ use std::time::Duration;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
+use streamfleet_operations::jobs::search::{Facts, Search, Walk, next_rows};
 use tokio::time::Instant;
 
 use super::desk::{Held, Work};
-use super::failure::failed;
 use super::lines::{self, write};
 use super::privacy::View;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::jobs::{Facts, Search, Walk, next_rows};
 
 /// The most jobs of an answer, unless the request says fewer.
 pub(super) const MOST: u64 = 100_000;
@@ -61,7 +60,7 @@ struct Reading {
 /// [`Problem`] if too many searches run, or Redis does not answer.
 pub(super) async fn answer(site: Site, person: Person, search: &Search) -> Result<Response, Problem> {
     let place = site.desk().begin(Work::Search)?;
-    let walk = search.walk(site.broker(), search.names.clone()).await.map_err(failed)?;
+    let walk = search.walk(site.broker(), search.names.clone()).await?;
     let until = Instant::now() + lines::LONGEST;
     let left = search.limit;
     Ok(lines::answer(Reading { site, person, walk, left, found: 0, until, _place: place }))
@@ -74,7 +73,7 @@ impl lines::Reading for Reading {
         let mut is_over = false;
         while text.is_empty() && !is_over && begun.elapsed() < EVERY {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX);
-            let page = next_rows(&mut self.walk, most).await.map_err(failed)?;
+            let page = next_rows(&mut self.walk, most).await?;
             let rows = page.unwrap_or_default();
             let view = View::of(&self.person, &self.site);
             for row in &rows {

@@ -5,16 +5,15 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use indicatif::ProgressBar;
 use serde::Deserialize;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
 use streamfleet_operations as operations;
+use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
 use super::desk::{Work, within};
-use super::failure::failed;
 use super::job_stream;
 use super::lines;
 use super::names;
@@ -27,7 +26,7 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::filter::Conditions;
-use crate::jobs::{self, Facts, Page, Search, Start};
+use crate::jobs;
 
 /// How long a search may take. Then it answers with what it has found, and says so.
 pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
@@ -145,10 +144,10 @@ async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
         return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
     let _permit = site.desk().begin(Work::Search)?;
-    let (stop, bar) = (Shutdown::new(), ProgressBar::hidden());
-    let work = jobs::find(search, site.broker(), (&stop, &bar));
+    let stop = Shutdown::new();
+    let work = search::find(search, site.broker(), (&stop, None));
     let found = within(SEARCH_FOR, (&stop, site.stopping()), work).await;
-    Ok(found.map_err(failed)?.page())
+    Ok(found?.page())
 }
 
 /// The states to look at.
@@ -159,7 +158,7 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
     match (&states[..], running, conditions.letters.is_empty()) {
         ([_, ..], true, _) => Err(wrong("running", "it does not work with state")),
         ([], true, true) => Ok(vec![JobState::Running]),
-        ([], false, true) => Ok(jobs::USUAL_STATES.to_vec()),
+        ([], false, true) => Ok(USUAL_STATES.to_vec()),
         ([] | [JobState::Dead], false, false) => Ok(vec![JobState::Dead]),
         ([_, ..], false, true) => Ok(states),
         (_, _, false) => Err(wrong("state", "reason, kind and group only work with dead jobs")),
