@@ -28,7 +28,7 @@ pub struct Operation {
 pub enum Doors {
     /// At the command line and by the API, which do the same.
     Both,
-    /// Only at the command line: it runs programs on the machine of whoever asks.
+    /// Only at the command line: it runs programs of the machine where it is typed.
     CommandLine,
 }
 

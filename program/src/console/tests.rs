@@ -204,3 +204,12 @@ fn every_operation_of_the_table_has_a_route_with_its_role() {
         assert_eq!(needs, want, "{}", operation.name);
     }
 }
+
+#[test]
+fn every_route_of_the_api_that_needs_a_role_is_an_operation_of_the_table() {
+    let routes = routes();
+    let of_api = routes.table().iter().filter(|route| route.path.starts_with("/api/"));
+    for Route { method, path, needs, operation } in of_api {
+        assert!(*needs == Needs::Nothing || operation.is_some(), "{method} {path}");
+    }
+}

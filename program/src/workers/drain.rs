@@ -82,7 +82,8 @@ async fn carry_out(request: Request, order: Order, context: &Context) -> anyhow:
     let broker = context.broker().await?;
     let asked = workers::ask(&broker, &actor.actor(), &worker, order).await;
     if let Err(Error::NotFound(why)) = &asked {
-        return Err(Error::NotFound(format!("{why}{}", hint(&broker, &worker).await)).into());
+        let hint = hint(&broker, &worker).await;
+        return Err(Error::NotFound(format!("{why}{hint}")).into());
     }
     let mut changed = told(asked?);
     let exit = if detach {
