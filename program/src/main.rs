@@ -344,7 +344,7 @@ fn try_main(mut cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let (shutdown, reload) = (Shutdown::new(), Reload::new());
     if cli.command.serves() {
         let mut signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
-        if matches!(cli.command, Command::Worker(_)) {
+        if matches!(cli.command, Command::Worker(_) | Command::Dev(_)) {
             signals = signals.reloading(&reload);
         }
         signals.request(shutdown.clone()).context("failed to watch for signals")?;

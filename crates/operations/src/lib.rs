@@ -6,6 +6,7 @@
 
 mod actor;
 pub mod alerts;
+pub mod audit;
 mod control;
 pub mod cron;
 pub mod dead;
@@ -24,6 +25,7 @@ pub mod submit;
 pub mod tasks;
 pub mod times;
 pub mod unserved;
+pub mod workers;
 
 pub use actor::Actor;
 pub use control::Control;

@@ -12,6 +12,7 @@ use streamfleet::dev_server::DevServer;
 use streamfleet::job::GateName;
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, RedisConfig, Shutdown};
+use streamfleet_operations::{Doors, OPERATIONS};
 use streamfleet_service::config::{Effective, Flags, Sources};
 use tempfile::TempDir;
 use tower::ServiceExt as _;
@@ -196,9 +197,19 @@ fn no_route_is_listed_twice() {
 #[test]
 fn every_operation_of_the_table_has_a_route_with_its_role() {
     let routes = routes();
-    for operation in streamfleet_operations::OPERATIONS {
+    for operation in OPERATIONS {
         let mut of_it = routes.table().iter().filter(|route| route.operation == Some(operation.name));
         let needs = of_it.next().map(|route| route.needs);
-        assert_eq!(needs, Some(Needs::Role(operation.role)), "{}", operation.name);
+        let want = (operation.doors == Doors::Both).then_some(Needs::Role(operation.role));
+        assert_eq!(needs, want, "{}", operation.name);
+    }
+}
+
+#[test]
+fn every_route_of_the_api_that_needs_a_role_is_an_operation_of_the_table() {
+    let routes = routes();
+    let of_api = routes.table().iter().filter(|route| route.path.starts_with("/api/"));
+    for Route { method, path, needs, operation } in of_api {
+        assert!(*needs == Needs::Nothing || operation.is_some(), "{method} {path}");
     }
 }

@@ -90,6 +90,22 @@ fn is_gone(pid: u32) -> bool {
 }
 
 #[test]
+fn without_a_terminal_a_hang_up_replaces_programs_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, path) = (env!("CARGO_BIN_EXE_streamfleet"), folder.path().to_str().unwrap());
+    // The tests themselves may run under nohup.
+    let args = ["env", "--default-signal=HUP", program, "dev", "--verbose", "--folder", path];
+    let launch = Launch::program("setsid", &args).env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0");
+    let process = launch.start();
+    let pasted = until("the lines to paste", SOON, || Pasted::of(&process.stdout()));
+    process.hang_up();
+    until("the signal to be heard", SOON, || process.stderr().contains("asked to replace the programs"));
+    assert!(pasted.connect().is_some(), "the server runs as before: {}", process.stderr());
+    process.term();
+    assert_eq!(process.wait_exit(SOON).code(), Some(0), "{}", process.stderr());
+}
+
+#[test]
 fn the_printed_lines_submit_a_job_and_ctrl_c_ends_worker_and_server() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());

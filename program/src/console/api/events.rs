@@ -26,7 +26,7 @@ use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, wrong};
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -49,8 +49,8 @@ const OVERLAP_MS: u64 = 2000;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::EVENTS, routes!(past_events))
-        .describe(routes!(queue_events), Needs::Role(Role::Viewer))
-        .describe(routes!(all_events), Needs::Role(Role::Viewer))
+        .operation(&operations::EVENTS, routes!(queue_events))
+        .operation(&operations::EVENTS, routes!(all_events))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

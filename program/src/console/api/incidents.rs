@@ -16,7 +16,7 @@ use super::privacy::View;
 use super::query::{self, QueryParams, wrong};
 use super::sent::Sent;
 use crate::alerts::{Test, send};
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -26,7 +26,7 @@ pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::ALERTS_LIST, routes!(list_incidents))
         .operation(&operations::ALERTS_ACK, routes!(ack_incident))
-        .describe(routes!(test_sink), Needs::Role(Role::Operator))
+        .operation(&operations::ALERTS_TEST, routes!(test_sink))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

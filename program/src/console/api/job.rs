@@ -22,7 +22,7 @@ use super::privacy::View;
 use super::query::{self, QueryParams};
 use super::revision::Revision;
 use super::weight::{hold_decoded, hold_fields};
-use crate::console::access::{Mask, Needs, Person, Role};
+use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -30,8 +30,8 @@ use crate::console::site::Site;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::STATUS, routes!(get_job))
-        .describe(routes!(get_payload), Needs::Role(Role::Viewer))
-        .describe(routes!(get_result), Needs::Role(Role::Viewer))
+        .operation(&operations::STATUS, routes!(get_payload))
+        .operation(&operations::STATUS, routes!(get_result))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

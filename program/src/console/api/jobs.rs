@@ -5,35 +5,36 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use indicatif::ProgressBar;
 use serde::Deserialize;
 use streamfleet::Shutdown;
 use streamfleet::job::{QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
+use streamfleet_operations as operations;
+use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
 use super::desk::{Work, within};
-use super::failure::failed;
 use super::job_stream;
+use super::lines;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, QueuesParams, wrong};
 use super::selection::Selection;
-use crate::console::access::{Mask, Needs, Person, Role};
+use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::filter::Conditions;
-use crate::jobs::{self, Facts, Page, Search, Start};
+use crate::jobs;
 
 /// How long a search may take. Then it answers with what it has found, and says so.
 pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_jobs), Needs::Role(Role::Viewer))
-        .describe(routes!(list_queue_jobs), Needs::Role(Role::Viewer))
+        .operation(&operations::JOBS, routes!(list_jobs))
+        .operation(&operations::JOBS, routes!(list_queue_jobs))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -104,7 +105,7 @@ async fn answer(
 ) -> Result<Response, Problem> {
     let (_, _, page) = &params;
     let (limit, given_limit) = (page.limit(), page.given_limit());
-    if !job_stream::is_wanted(headers) {
+    if !lines::is_wanted(headers) {
         let search = search_of((&site, &person), params, names, limit)?;
         let page = found(&site, &search).await?;
         return Ok(View::of(&person, &site).json(&page)?.into_response());
@@ -143,10 +144,10 @@ async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
         return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
     let _permit = site.desk().begin(Work::Search)?;
-    let (stop, bar) = (Shutdown::new(), ProgressBar::hidden());
-    let work = jobs::find(search, site.broker(), (&stop, &bar));
+    let stop = Shutdown::new();
+    let work = search::find(search, site.broker(), (&stop, None));
     let found = within(SEARCH_FOR, (&stop, site.stopping()), work).await;
-    Ok(found.map_err(failed)?.page())
+    Ok(found?.page())
 }
 
 /// The states to look at.
@@ -157,7 +158,7 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
     match (&states[..], running, conditions.letters.is_empty()) {
         ([_, ..], true, _) => Err(wrong("running", "it does not work with state")),
         ([], true, true) => Ok(vec![JobState::Running]),
-        ([], false, true) => Ok(jobs::USUAL_STATES.to_vec()),
+        ([], false, true) => Ok(USUAL_STATES.to_vec()),
         ([] | [JobState::Dead], false, false) => Ok(vec![JobState::Dead]),
         ([_, ..], false, true) => Ok(states),
         (_, _, false) => Err(wrong("state", "reason, kind and group only work with dead jobs")),

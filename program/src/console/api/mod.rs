@@ -3,8 +3,10 @@
 //! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
 //! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
 //! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
-//! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
+//! remembers the queues for a second. `lines` answers while a search goes on. `feed` reads live events once for all clients.
+//! `document` describes all of it.
 
+mod audit;
 mod bulk;
 mod bulk_letters;
 mod changes;
@@ -24,6 +26,7 @@ mod jobs;
 mod letter_edits;
 mod letter_export;
 mod letters;
+mod lines;
 mod names;
 mod pauses;
 mod place;
@@ -91,5 +94,6 @@ fn operations() -> Routes {
         .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
+        .with(audit::routes())
         .with(drains::routes())
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use streamfleet_operations as operations;
 use utoipa_axum::routes;
 
 use super::desk::Work;
@@ -12,7 +13,7 @@ use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{QueryParams, QueuesParams};
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -21,9 +22,9 @@ use crate::queues::{self, Report, UnservedReport};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_queues), Needs::Role(Role::Viewer))
-        .describe(routes!(get_queue), Needs::Role(Role::Viewer))
-        .describe(routes!(list_types), Needs::Role(Role::Viewer))
+        .operation(&operations::QUEUES, routes!(list_queues))
+        .operation(&operations::QUEUES, routes!(get_queue))
+        .operation(&operations::QUEUES, routes!(list_types))
 }
 
 type QueueList = List<Report, Facts>;

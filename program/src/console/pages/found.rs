@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 use streamfleet::Queue;
 use streamfleet::job::{QueueName, State, Timestamp};
 use streamfleet_engine::admin::{FoundJob, Holdings, JobSearch};
+use streamfleet_operations::jobs::search::{Facts, Start, Walk};
 
 use super::criteria::Criteria;
 use super::frame::{Frame, grouped};
 use super::table::{Cell, Table, state_key};
 use crate::console::link::Link;
 use crate::console::problem::Problem;
-use crate::jobs::{Facts, Start, Walk};
 use crate::times::short;
 
 /// The most rows of a page.

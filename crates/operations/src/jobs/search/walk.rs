@@ -11,7 +11,7 @@ use streamfleet::job::QueueName;
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{JobCursor, JobPage, JobSearch, JobWalk};
 
-use crate::Wrong;
+use crate::Error;
 
 /// The most queues whose jobs are counted to say how much there is to look at, …
 const MAX_COUNTED: usize = 100;
@@ -24,8 +24,9 @@ const COUNT_FOR: Duration = Duration::from_secs(1);
 
 /// Where a walk goes on: a queue, and a place in it.
 #[derive(Debug, Clone)]
-pub(crate) struct Start {
-    pub(crate) queue: QueueName,
+pub struct Start {
+    /// The queue.
+    pub queue: QueueName,
     /// Nothing for its beginning.
     pub(super) cursor: Option<JobCursor>,
 }
@@ -53,35 +54,35 @@ impl FromStr for Start {
 /// How far a walk is, for JSON output.
 #[derive(Debug, Clone, Default, Serialize, utoipa::ToSchema)]
 #[schema(as = JobSearchFacts)]
-pub(crate) struct Facts {
+pub struct Facts {
     /// How many jobs were looked at. A search with `after` counts from there.
-    pub(crate) looked_at: u64,
+    pub looked_at: u64,
     /// About how many jobs there are where the whole search looks; null if that is not known: nobody counts ended jobs, nor
     /// the jobs of more than 100 queues.
-    pub(crate) of: Option<u64>,
+    pub of: Option<u64>,
     /// True if everything was looked at. Only then has a search that found nothing shown that there is nothing.
-    pub(crate) complete: bool,
+    pub complete: bool,
     /// How many jobs were looked at, for programs that do not know `looked_at`.
-    pub(crate) read: u64,
+    pub read: u64,
     /// How many could not be decided because their payload is too large.
-    pub(crate) too_large: u64,
+    pub too_large: u64,
     /// How many could not be decided because their payload or their record cannot be read.
-    pub(crate) unreadable: u64,
+    pub unreadable: u64,
     /// Parts of queues that cannot be read, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub(crate) unread: Vec<String>,
+    pub unread: Vec<String>,
     /// True if the search was interrupted.
-    pub(crate) interrupted: bool,
+    pub interrupted: bool,
 }
 
 impl Facts {
     /// How far a search is that has no queues to look at.
-    pub(crate) fn nowhere() -> Self {
+    pub fn nowhere() -> Self {
         Self { of: Some(0), complete: true, ..Self::default() }
     }
 
     /// How many jobs were looked at, and of how many, if that is less than all.
-    pub(super) fn looked_at_text(&self) -> String {
+    pub fn looked_at_text(&self) -> String {
         match self.of.filter(|_| !self.complete) {
             Some(of) => format!("{} of about {of}", self.looked_at),
             None => self.looked_at.to_string(),
@@ -90,7 +91,7 @@ impl Facts {
 }
 
 /// A walk under way. It may be left between two pages, and another one goes on where it was.
-pub(crate) struct Walk {
+pub struct Walk {
     search: JobSearch,
     /// All queues, in the order of their names.
     queues: Vec<Queue>,
@@ -111,12 +112,8 @@ impl Walk {
     ///
     /// # Errors
     ///
-    /// [`Wrong`] if the earlier one stopped in a queue that is not among these.
-    pub(crate) fn new(
-        mut queues: Vec<Queue>,
-        search: JobSearch,
-        after: Option<&Start>,
-    ) -> Result<Self, Wrong> {
+    /// [`Error::Invalid`] if the earlier one stopped in a queue that is not among these.
+    pub fn new(mut queues: Vec<Queue>, search: JobSearch, after: Option<&Start>) -> Result<Self, Error> {
         queues.sort_by(|one, other| one.name().cmp(other.name()));
         queues.dedup_by(|one, other| one.name() == other.name());
         let is_left = |queue: &&Queue| after.is_none_or(|after| *queue.name() >= after.queue);
@@ -125,7 +122,8 @@ impl Walk {
         if let Some(after) = after
             && first.as_ref().map(|first| &first.queue) != Some(&after.queue)
         {
-            return Err(Wrong(format!("--after names the queue {}, which is not listed", after.queue)));
+            let why = format!("the page after {after} is in a queue that is not listed");
+            return Err(Error::invalid("after", why));
         }
         let (next, is_whole) = (after.cloned().or(first), after.is_none());
         let (current, total, facts) = (None, None, Facts::default());
@@ -133,7 +131,7 @@ impl Walk {
     }
 
     /// Where it goes on; `None` if it has looked at everything.
-    pub(crate) fn next(&self) -> Option<&Start> {
+    pub fn next(&self) -> Option<&Start> {
         self.next.as_ref()
     }
 
@@ -143,7 +141,7 @@ impl Walk {
     /// # Errors
     ///
     /// [`RedisError`] if Redis does not answer or refuses. The walk is then where it was.
-    pub(crate) async fn page(&mut self, most: usize) -> Result<Option<(QueueName, JobPage)>, RedisError> {
+    pub async fn page(&mut self, most: usize) -> Result<Option<(QueueName, JobPage)>, RedisError> {
         let (Some(queue), Some(start)) = (self.left.front(), self.next.as_ref()) else { return Ok(None) };
         let begin = || queue.walk_jobs(&self.search, start.cursor);
         let mut walk = self.current.take().unwrap_or_else(begin);
@@ -166,7 +164,7 @@ impl Walk {
     }
 
     /// Returns how far it is. Counts the jobs, if that is needed and was not done before.
-    pub(crate) async fn facts(&mut self) -> Facts {
+    pub async fn facts(&mut self) -> Facts {
         let complete = self.next.is_none() && self.facts.unread.is_empty();
         let looked_at = self.facts.looked_at;
         let total = if complete && self.is_whole { Some(looked_at) } else { self.total().await };

@@ -1,13 +1,26 @@
-//! Finds jobs until there are enough.
+//! Finds jobs by state, type, payload, header, text or time, in one queue or in several, until there are enough.
 
-use anyhow::Context as _;
+mod row;
+mod walk;
+
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use indicatif::{HumanCount, ProgressBar};
 use streamfleet::job::{QueueName, State};
 use streamfleet::{Broker, Shutdown};
 use streamfleet_engine::admin::{Filter, Holdings, JobSearch, Listed, Missing};
 
-use super::{Facts, Row, Start, Walk};
+pub use self::row::Row;
+pub use self::walk::{Facts, Start, Walk};
+use crate::{Error, List};
+
+/// The states to look at if none is named.
+pub const USUAL_STATES: [State; 5] =
+    [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
+
+/// A page of jobs. `next` is where the next page begins.
+pub type Page = List<Row, Facts>;
+
+/// Is told now and then how far a search is, and how many jobs it has found.
+pub type Told<'a> = &'a (dyn Fn(&Facts, usize) + Send + Sync);
 
 /// The most running jobs that are compared to find the longest.
 const MAX_COMPARED: usize = 10_000;
@@ -17,26 +30,43 @@ const READ_AT_ONCE: usize = 8;
 
 /// Which jobs to find.
 #[derive(Debug, Clone)]
-pub(crate) struct Search {
+pub struct Search {
     /// In these queues; in all if there are none.
-    pub(crate) names: Vec<QueueName>,
-    pub(crate) states: Vec<State>,
-    pub(crate) filter: Filter,
+    pub names: Vec<QueueName>,
+    /// In these states.
+    pub states: Vec<State>,
+    /// That match this.
+    pub filter: Filter,
     /// Only the running ones, the longest first.
-    pub(crate) running: bool,
-    pub(crate) limit: u64,
+    pub running: bool,
+    /// How many to find, at most.
+    pub limit: u64,
     /// Where the page begins, if it is not the first one.
-    pub(crate) after: Option<Start>,
+    pub after: Option<Start>,
 }
 
 /// What was found.
-pub(crate) struct Found {
-    pub(super) jobs: Vec<Row>,
-    pub(super) next: Option<String>,
-    pub(super) facts: Facts,
-    pub(super) remarks: Vec<String>,
+#[derive(Debug)]
+pub struct Found {
+    /// The jobs.
+    pub jobs: Vec<Row>,
+    /// Where to go on; `None` if everything was looked at.
+    pub next: Option<String>,
+    /// How far the search has looked.
+    pub facts: Facts,
+    /// What was left out, and why.
+    pub remarks: Vec<String>,
     /// Servers of a cluster that could not be asked.
-    pub(super) missing: Vec<Missing>,
+    pub missing: Vec<Missing>,
+}
+
+impl Found {
+    /// The page. Servers that could not be asked count as parts that cannot be read.
+    pub fn page(self) -> Page {
+        let Self { jobs, next, mut facts, missing, .. } = self;
+        facts.unread.extend(missing.iter().map(ToString::to_string));
+        Page { items: jobs, next, facts, former: None }
+    }
 }
 
 impl Search {
@@ -44,18 +74,18 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// If Redis does not answer, or the page begins in another queue.
-    pub(crate) async fn walk(&self, broker: &Broker, names: Vec<QueueName>) -> anyhow::Result<Walk> {
+    /// [`Error::Redis`], or [`Error::Invalid`] if the page begins in another queue.
+    pub async fn walk(&self, broker: &Broker, names: Vec<QueueName>) -> Result<Walk, Error> {
         let mut sought = JobSearch::new()
             .states(self.states.clone())
             .filter(self.filter.clone())
             .only_places(self.reads_places());
         if self.states.contains(&State::Running) {
-            let workers = broker.workers().await.context("failed to list the workers")?;
+            let workers = broker.workers().await.map_err(Error::redis("failed to list the workers"))?;
             sought = sought.holdings(Holdings::of(&workers.found));
         }
         let queues = names.into_iter().map(|name| broker.queue(name)).collect();
-        Ok(Walk::new(queues, sought, self.after.as_ref())?)
+        Walk::new(queues, sought, self.after.as_ref())
     }
 
     /// To find the longest, nobody needs what all the others got.
@@ -64,14 +94,19 @@ impl Search {
     }
 }
 
-/// Finds jobs. When the shutdown is requested, it returns what it has found so far.
-pub(crate) async fn find(
+/// Finds jobs. When the shutdown is requested, it returns what it has found so far. Without anybody to tell, it need not count the
+/// jobs where it looks.
+///
+/// # Errors
+///
+/// [`Error::Redis`], or [`Error::Invalid`] if the page begins in another queue.
+pub async fn find(
     search: &Search,
     broker: &Broker,
-    (stop, bar): (&Shutdown, &ProgressBar),
-) -> anyhow::Result<Found> {
+    (stop, told): (&Shutdown, Option<Told<'_>>),
+) -> Result<Found, Error> {
     let Listed { found: names, missing } = match &search.names[..] {
-        [] => broker.queues().await.context("failed to list the queues")?,
+        [] => broker.queues().await.map_err(Error::redis("failed to list the queues"))?,
         names => Listed { found: names.to_vec(), missing: Vec::new() },
     };
     let mut walk = search.walk(broker, names).await?;
@@ -89,7 +124,9 @@ pub(crate) async fn find(
         };
         let Some(page) = page else { break };
         rows.extend(page);
-        show_progress(&mut walk, rows.len(), bar).await;
+        if let Some(told) = told {
+            told(&walk.facts().await, rows.len());
+        }
     }
     let mut next = walk.next().map(ToString::to_string);
     let mut facts = Facts { interrupted, ..walk.facts().await };
@@ -111,28 +148,21 @@ pub(crate) async fn find(
 }
 
 /// Returns the jobs of the next page; `None` if the walk has looked at everything.
-pub(crate) async fn next_rows(walk: &mut Walk, most: usize) -> anyhow::Result<Option<Vec<Row>>> {
-    let name = walk.next().map(|start| start.queue.clone());
-    let page = walk.page(most).await.with_context(|| match name {
-        Some(name) => format!("failed to read the jobs of the queue {name}"),
+///
+/// # Errors
+///
+/// [`Error::Redis`].
+pub async fn next_rows(walk: &mut Walk, most: usize) -> Result<Option<Vec<Row>>, Error> {
+    let failed = match walk.next() {
+        Some(start) => format!("failed to read the jobs of the queue {}", start.queue),
         None => "failed to read the jobs".to_owned(),
-    })?;
+    };
+    let page = walk.page(most).await.map_err(Error::redis(failed))?;
     Ok(page.map(|(name, page)| page.jobs.into_iter().map(|job| Row::new(&name, job, page.now)).collect()))
 }
 
-/// Shows how far the walk is, if somebody sees it.
-async fn show_progress(walk: &mut Walk, found: usize, bar: &ProgressBar) {
-    if bar.is_hidden() {
-        return;
-    }
-    let facts = walk.facts().await;
-    let of = facts.of.map_or_else(String::new, |of| format!("of {} ", HumanCount(of)));
-    bar.set_position(facts.looked_at);
-    bar.set_message(format!("{of}jobs looked at, {} found", HumanCount(found as u64)));
-}
-
 /// Reads the entries of these jobs. Those that have ended since are left out.
-async fn read(rows: Vec<Row>, broker: &Broker) -> anyhow::Result<Vec<Row>> {
+async fn read(rows: Vec<Row>, broker: &Broker) -> Result<Vec<Row>, Error> {
     let reading: Vec<_> = rows.into_iter().map(|row| row.read(broker.clone())).collect();
     let read: Vec<Option<Row>> = stream::iter(reading).buffered(READ_AT_ONCE).try_collect().await?;
     Ok(read.into_iter().flatten().collect())
