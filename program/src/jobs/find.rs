@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{HumanCount, ProgressBar};
-use streamfleet::job::{QueueName, State};
+use streamfleet::job::{GateName, QueueName, State};
 use streamfleet::{Broker, Shutdown};
 use streamfleet_engine::admin::{Filter, Holdings, JobSearch, Listed, Missing};
 
@@ -24,6 +24,10 @@ pub(crate) struct Search {
     pub(crate) filter: Filter,
     /// Only the running ones, the longest first.
     pub(crate) running: bool,
+    /// Only those that this worker runs.
+    pub(crate) worker: Option<String>,
+    /// Only those that wait at this gate.
+    pub(crate) gate: Option<GateName>,
     pub(crate) limit: u64,
     /// Where the page begins, if it is not the first one.
     pub(crate) after: Option<Start>,
@@ -49,6 +53,7 @@ impl Search {
         let mut sought = JobSearch::new()
             .states(self.states.clone())
             .filter(self.filter.clone())
+            .gate(self.gate.clone())
             .only_places(self.reads_places());
         if self.states.contains(&State::Running) {
             let workers = broker.workers().await.context("failed to list the workers")?;
@@ -88,7 +93,7 @@ pub(crate) async fn find(
             page = next_rows(&mut walk, most - rows.len()) => page?,
         };
         let Some(page) = page else { break };
-        rows.extend(page);
+        rows.extend(page.into_iter().filter(|row| row.is_of(search.worker.as_deref())));
         show_progress(&mut walk, rows.len(), bar).await;
     }
     let mut next = walk.next().map(ToString::to_string);

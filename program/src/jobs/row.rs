@@ -88,6 +88,11 @@ impl Row {
         }
     }
 
+    /// Whether this worker runs it; any job is of no worker in particular.
+    pub(super) fn is_of(&self, worker: Option<&str>) -> bool {
+        worker.is_none_or(|worker| self.worker.as_deref() == Some(worker))
+    }
+
     /// Reads the job's entry, if only its place is known; `None` if the job has ended since.
     pub(super) async fn read(self, broker: Broker) -> anyhow::Result<Option<Self>> {
         let name = self.queue.parse::<QueueName>().context("a queue has no valid name")?;
