@@ -28,10 +28,11 @@ const TAGS: [(&str, &str); 12] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 11] = [
+const PARAMETERS: [(&str, &str, &str); 12] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
+    ("group", "The fingerprint of the group, or `other`.", "0123456789abcdef"),
     ("letter", "The id of the dead letter, or of its job.", "1700000000000-0"),
     ("task", "The id of the task.", "0b5ff109"),
     ("gate", "The gate: `queue`, `type:<type>`, `key:<field>` or `key:<field>=<value>`.", "type:mail.send"),
