@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema as _;
 
+use super::closed::name_values;
 use crate::console::access::Needs;
 use crate::console::problem::{FieldError, Problem};
 use crate::console::routes::Described;
@@ -77,8 +78,9 @@ pub(super) fn of(described: &Described) -> Value {
     {
         answer.insert("anyOf".to_owned(), answers);
     }
-    for schema in schemas.values_mut() {
+    for (name, schema) in &mut schemas {
         allow_absence(schema);
+        name_values(name, schema);
     }
     for (name, schema) in [("Problem", Problem::schema()), ("FieldError", FieldError::schema())] {
         schemas.insert(name.to_owned(), serde_json::to_value(schema).expect("a schema is JSON"));

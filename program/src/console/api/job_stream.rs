@@ -17,7 +17,7 @@ use super::privacy::View;
 use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
-use crate::jobs::{Facts, Search, Walk, next_rows};
+use crate::jobs::{Facts, Row, Search, Walk, next_rows};
 
 /// The most jobs of an answer, unless the request says fewer.
 pub(super) const MOST: u64 = 100_000;
@@ -31,19 +31,25 @@ const EVERY: Duration = Duration::from_millis(250);
 /// The media type of the answer.
 const LINES: &str = "application/x-ndjson";
 
-/// A line of the answer.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
+/// A line of the answer. It has one of these.
+#[derive(Default, Serialize, utoipa::ToSchema)]
+#[schema(as = JobLine)]
+pub(super) struct Line {
     /// A job that matches, as in a page.
-    Job(Value),
-    Progress(Progress),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Row>)]
+    job: Option<Value>,
+    /// How far the search is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
     /// What went wrong. No line follows.
-    Problem(Problem),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
 }
 
 /// How far the search is.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = JobProgress)]
 struct Progress {
     /// How many jobs it has found.
     found: u64,
@@ -100,7 +106,7 @@ impl Reading {
         match self.look(&mut text).await {
             Ok(is_last) => (text, is_last),
             Err(problem) => {
-                write(&mut text, &Line::Problem(problem));
+                write(&mut text, &Line { problem: Some(problem), ..Line::default() });
                 (text, true)
             }
         }
@@ -115,7 +121,7 @@ impl Reading {
             let rows = page.unwrap_or_default();
             let view = View::of(&self.person, &self.site);
             for row in &rows {
-                write(text, &Line::Job(view.value(row)?));
+                write(text, &Line { job: Some(view.value(row)?), ..Line::default() });
             }
             self.found += rows.len() as u64;
             self.left = self.left.saturating_sub(rows.len() as u64);
@@ -124,7 +130,8 @@ impl Reading {
         let mut facts = self.walk.facts().await;
         facts.interrupted = is_over && self.left > 0 && self.walk.next().is_some();
         let next = self.walk.next().map(ToString::to_string);
-        write(text, &Line::Progress(Progress { found: self.found, next, facts }));
+        let progress = Some(Progress { found: self.found, next, facts });
+        write(text, &Line { progress, ..Line::default() });
         Ok(is_over)
     }
 

@@ -10,6 +10,7 @@ mod alerting;
 mod bulk;
 mod bulk_letters;
 mod changes;
+mod closed;
 mod desk;
 mod document;
 mod drains;
