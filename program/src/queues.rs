@@ -73,7 +73,7 @@ impl Args {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Queue)]
 pub(crate) struct Report {
-    queue: String,
+    pub(crate) queue: String,
     waiting: Option<u64>,
     running: Option<u64>,
     delayed: Option<u64>,
@@ -94,6 +94,9 @@ pub(crate) struct Report {
     oldest_waiting: Option<String>,
     oldest_waiting_ms: Option<u64>,
     oldest_waiting_age_ms: Option<u64>,
+    /// How long a job may wait by the configuration of the console; missing on the command line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) objective_ms: Option<u64>,
     consumers: Option<usize>,
     leader: Option<String>,
     /// When it is empty; absent if that cannot be read.
@@ -129,6 +132,8 @@ struct LaneReport {
     lane: &'static str,
     waiting: Option<u64>,
     running: Option<u64>,
+    /// How long its oldest job has waited in it; null if none waits.
+    oldest_waiting_age_ms: Option<u64>,
 }
 
 /// A key that cannot be read, and why: what [`Unread`] looks like in JSON.
@@ -232,6 +237,7 @@ async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>,
 
 fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
     let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
+    let age_ms = |entry: EntryId| snapshot.now.as_ms().saturating_sub(entry.ms);
     let (oldest, age) = (snapshot.oldest_entry().map(instant), snapshot.oldest_waiting());
     let is_known = |part: Part| !Unread::is_among(part, &snapshot.unread);
     let lane = |(lane, figures): (Lane, &LaneSnapshot)| {
@@ -240,6 +246,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
             lane: lane.as_str(),
             waiting: known.map(|figures| figures.waiting),
             running: known.map(|figures| figures.running),
+            oldest_waiting_age_ms: known.and_then(|figures| figures.oldest_waiting).map(age_ms),
         }
     };
     // If a part of a sum is missing, so is the sum.
@@ -261,6 +268,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
         oldest_waiting: oldest.map(rfc3339),
         oldest_waiting_ms: oldest.map(|time| time.as_ms()),
         oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
+        objective_ms: None,
         consumers: Some(consumers),
         leader: snapshot.leader.clone(),
         empty_in: None,
@@ -276,7 +284,10 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
 
 /// The report on a queue that cannot be read, with the reason.
 fn unknown(queue: &Queue, error: &RedisError) -> Report {
-    let unknown = |lane: Lane| LaneReport { lane: lane.as_str(), waiting: None, running: None };
+    let unknown = |lane: Lane| {
+        let (waiting, running, oldest_waiting_age_ms) = (None, None, None);
+        LaneReport { lane: lane.as_str(), waiting, running, oldest_waiting_age_ms }
+    };
     Report {
         queue: queue.name().to_string(),
         waiting: None,
@@ -294,6 +305,7 @@ fn unknown(queue: &Queue, error: &RedisError) -> Report {
         oldest_waiting: None,
         oldest_waiting_ms: None,
         oldest_waiting_age_ms: None,
+        objective_ms: None,
         consumers: None,
         leader: None,
         empty_in: None,

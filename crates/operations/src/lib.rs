@@ -15,6 +15,7 @@ pub mod events;
 pub mod gates;
 pub mod jobs;
 mod list;
+pub mod needs;
 mod operation;
 pub mod outlook;
 pub mod queues;

@@ -51,8 +51,7 @@ impl Routes {
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        let most = if needs == Needs::Nothing { access::MAX_OPEN_FORM_BYTES } else { access::MAX_FORM_BYTES };
-        self.add_methods(method, path, (needs, most), on(filter, handler))
+        self.add_methods(method, path, (needs, most_bytes(needs)), on(filter, handler))
     }
 
     /// Adds a form that may have the payload of a job.
@@ -110,7 +109,7 @@ impl Routes {
                 Needs::Role(_) => only_described(&item, answers.clone()),
             };
             for method in methods(&item) {
-                self = self.add_methods(method, &path, (needs, access::MAX_FORM_BYTES), answers.clone());
+                self = self.add_methods(method, &path, (needs, most_bytes(needs)), answers.clone());
             }
             self.described.operations.push((path, item, needs));
         }
@@ -141,6 +140,11 @@ impl Routes {
     pub(super) fn into_router(self) -> Router<Site> {
         self.router
     }
+}
+
+/// The most bytes of a form, or of a body that its handler reads as a whole.
+fn most_bytes(needs: Needs) -> usize {
+    if needs == Needs::Nothing { access::MAX_OPEN_FORM_BYTES } else { access::MAX_FORM_BYTES }
 }
 
 /// The methods of the operations of a path.

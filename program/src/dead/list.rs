@@ -60,7 +60,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let (queue, filter) = (broker.queue(queue), args.letters.filter(&context.clock)?);
     let Args { limit, after, oldest_first, repeat, .. } = args;
-    let wanted = Wanted { filter, limit, after, oldest_first };
+    let wanted = Wanted { filter, limit, after, oldest_first, task: None };
     let look = async || list(&wanted, (broker, &queue), context).await;
     repeat.run(context.output, look).await
 }

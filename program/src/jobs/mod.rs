@@ -60,7 +60,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         broker = context.broker() => broker?,
     };
     let Args { queue, running, limit, after, repeat, .. } = args;
-    let search = Search { names: queue, states, filter, running, limit, after };
+    let (worker, gate) = (None, None);
+    let search = Search { names: queue, states, filter, running, worker, gate, limit, after };
     let look = async || look(&search, repeat, &broker, context).await;
     if !repeat.repeats() {
         // A signal ends the search, and what was found is shown.
@@ -125,7 +126,8 @@ impl Running {
     ) -> anyhow::Result<Listing> {
         let (states, filter) = (vec![State::Running], Filter::new());
         let names = names.to_vec();
-        let search = Search { names, states, filter, running: true, limit: self.limit, after: None };
+        let (worker, gate, after) = (None, None, None);
+        let search = Search { names, states, filter, running: true, worker, gate, limit: self.limit, after };
         look(&search, self.repeat, broker, context).await
     }
 }

@@ -16,7 +16,7 @@ const PROXY: &str = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \
                      [console.proxy.roles]\n\"*\" = \"viewer\"\n";
 
 /// The hash that the program prints for a password.
-fn hash(password: &str) -> String {
+pub(super) fn hash(password: &str) -> String {
     let printed = run(&["console", "password"], format!("{password}\n").as_bytes());
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     printed.stdout.trim().to_owned()

@@ -48,6 +48,8 @@ pub struct Job {
     pub attempts: Vec<Attempt>,
     /// The last lines that its handler logged, oldest first.
     pub log: Vec<LogLine>,
+    /// How many lines it has logged, also those that are not kept.
+    pub logged: u64,
     /// What its handler returned.
     pub result: Option<Value>,
     /// The last error.
@@ -173,6 +175,7 @@ impl Job {
             progress: status.progress.as_ref().map(progress),
             attempts: status.attempts.iter().map(attempt).collect(),
             log: status.log.iter().map(line).collect(),
+            logged: status.logged,
             result: status.result.as_ref().map(|result| results::value(result.as_bytes())),
             error: status.error.clone(),
             cancelling_since: status.cancelling.map(rfc3339),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::ExposeSecret as _;
@@ -21,7 +21,7 @@ use super::person::Binding;
 use super::proxy::Proxy;
 use super::session::{Key, Session, Sessions, Way};
 use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers, login};
-use crate::console::api::asked_by;
+use crate::console::api::{SESSION_PATH, asked_by};
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 
@@ -102,6 +102,15 @@ impl Gatekeeper {
     /// The secret of the link to log in with, if there is no other way.
     pub(in crate::console) fn link(&self) -> Option<&str> {
         self.link.as_deref()
+    }
+
+    /// How people log in: with the link, with a password, or at a proxy.
+    pub(in crate::console) fn way_in(&self) -> &'static str {
+        match (&self.link, &self.accounts) {
+            (Some(_), _) => "link",
+            (None, Some(_)) => "password",
+            (None, None) => "proxy",
+        }
     }
 
     /// A name of this state of something, the same at all consoles with this key. It tells nothing about the state.
@@ -272,7 +281,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
     }
     let Some((person, by)) = recognized else { return Ok((request, who)) };
     // A session that has ended may end again, and a logout must not wait for Redis before it counts here.
-    let may_have_ended = request.uri().path() != "/logout";
+    let may_have_ended = !is_logout(&request);
     if let Recognized::Browser { session: Some(session), .. } = &by
         && may_have_ended
         && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
@@ -292,6 +301,14 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
     request.extensions_mut().insert(person);
     request.extensions_mut().insert(site.clone());
     Ok((request, who))
+}
+
+fn is_logout(request: &Request) -> bool {
+    match request.uri().path() {
+        "/logout" => true,
+        SESSION_PATH => request.method() == Method::DELETE,
+        _ => false,
+    }
 }
 
 /// A change that our own pages did not ask for.

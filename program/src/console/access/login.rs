@@ -150,13 +150,22 @@ pub(super) async fn page(
     headers: HeaderMap,
 ) -> Response {
     let (gatekeeper, next) = (site.gatekeeper(), destination(asked.next.as_deref()));
-    match (gatekeeper.link(), asked.key) {
-        (Some(link), Some(key)) if is_same(link, key.expose_secret()) => {
-            begun(gatekeeper, &headers, (&crate::actor::user(), Way::Link, link.as_bytes()), &next)
-        }
-        (Some(_), _) => pages::login(next.as_str(), Some(pages::LoginRemark::UseLink)),
-        (None, _) => pages::login(next.as_str(), None),
+    let begun = asked.key.and_then(|key| by_link(gatekeeper, &headers, &key));
+    match (begun, gatekeeper.link()) {
+        (Some(cookie), _) => with_cookie(Redirect::to(next.as_str()).into_response(), cookie),
+        (None, Some(_)) => pages::login(next.as_str(), Some(pages::LoginRemark::UseLink)),
+        (None, None) => pages::login(next.as_str(), None),
     }
+}
+
+/// Begins a session for those who have the secret of the link that the console printed. Returns its cookie.
+pub(in crate::console) fn by_link(
+    gatekeeper: &Gatekeeper,
+    headers: &HeaderMap,
+    key: &SecretString,
+) -> Option<HeaderValue> {
+    let link = gatekeeper.link().filter(|link| is_same(link, key.expose_secret()))?;
+    Some(begun(gatekeeper, headers, (&crate::actor::user(), Way::Link, link.as_bytes())))
 }
 
 fn is_same(one: &str, other: &str) -> bool {
@@ -164,23 +173,56 @@ fn is_same(one: &str, other: &str) -> bool {
     super::digest(one) == super::digest(other)
 }
 
-/// Checks name and password.
+/// Why somebody is not logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::console) enum NotLoggedIn {
+    /// The name or the password is wrong.
+    Wrong,
+    /// There were too many attempts. The next one may come after this time.
+    Wait(Duration),
+}
+
+/// Checks what the login form sends.
 pub(super) async fn log_in(
     State(site): State<Site>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
-    Form(credentials): Form<Credentials>,
+    Form(Credentials { name, password, next }): Form<Credentials>,
 ) -> Response {
-    let (gatekeeper, Credentials { name, password, next }) = (site.gatekeeper(), credentials);
-    let (next, client) = (destination(next.as_deref()), gatekeeper.client(peer.ip(), &headers));
+    let next = destination(next.as_deref());
+    match by_password(site.gatekeeper(), (peer.ip(), &headers), name, password).await {
+        Ok(cookie) => with_cookie(Redirect::to(next.as_str()).into_response(), cookie),
+        Err(NotLoggedIn::Wrong) => {
+            let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wrong));
+            *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
+            response
+        }
+        Err(NotLoggedIn::Wait(wait)) => {
+            let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wait(wait)));
+            *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
+            response
+        }
+    }
+}
+
+/// Checks the name and the password of somebody at this address, and begins a session. Returns its cookie.
+///
+/// # Errors
+///
+/// [`NotLoggedIn`].
+pub(in crate::console) async fn by_password(
+    gatekeeper: &Gatekeeper,
+    (peer, headers): (IpAddr, &HeaderMap),
+    name: String,
+    password: SecretString,
+) -> Result<HeaderValue, NotLoggedIn> {
+    let client = gatekeeper.client(peer, headers);
     // Nobody has a longer name, and the limits keep names.
     let name = if name.len() <= MAX_NAME_BYTES { name } else { String::new() };
     if let Err(wait) = gatekeeper.logins.take(&name, client) {
         gatekeeper.logins.report(client, "too many attempts");
-        let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wait(wait)));
-        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
-        return response;
+        return Err(NotLoggedIn::Wait(wait));
     }
     let known = gatekeeper.accounts().person(&name).and_then(|account| account.password.clone());
     let hash = known.clone().unwrap_or_else(|| NOBODY.into());
@@ -190,12 +232,10 @@ pub(super) async fn log_in(
     let is_right = verified(checking, hash.clone(), password).await && known.is_some();
     if !is_right {
         gatekeeper.logins.report(client, "the name or the password is wrong");
-        let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wrong));
-        *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-        return response;
+        return Err(NotLoggedIn::Wrong);
     }
     gatekeeper.logins.give_back(&name, client);
-    begun(gatekeeper, &headers, (&name, Way::Password, hash.expose_secret().as_bytes()), &next)
+    Ok(begun(gatekeeper, headers, (&name, Way::Password, hash.expose_secret().as_bytes())))
 }
 
 /// Checks a password, which takes long on purpose.
@@ -225,40 +265,41 @@ pub(in crate::console) fn hash_password(password: &SecretString) -> anyhow::Resu
     Ok(hash.map_err(|error| anyhow::anyhow!("failed to hash the password: {error}"))?.to_string())
 }
 
-/// Begins a session, and leads on.
+/// Begins a session. Returns its cookie.
 fn begun(
     gatekeeper: &Gatekeeper,
     headers: &HeaderMap,
     (name, way, secret): (&str, Way, &[u8]),
-    next: &Link,
-) -> Response {
+) -> HeaderValue {
     let value = gatekeeper.sessions.begin(name, way, secret);
-    let age = gatekeeper.sessions.lifetime().as_secs();
-    with_cookie(gatekeeper, headers, &value, age, Redirect::to(next.as_str()).into_response())
+    cookie(gatekeeper, headers, &value, gatekeeper.sessions.lifetime().as_secs())
 }
 
-fn with_cookie(
-    gatekeeper: &Gatekeeper,
-    headers: &HeaderMap,
-    value: &str,
-    age: u64,
-    mut response: Response,
-) -> Response {
+/// The cookie of a session, for this many seconds.
+fn cookie(gatekeeper: &Gatekeeper, headers: &HeaderMap, value: &str, age: u64) -> HeaderValue {
     let secure = if gatekeeper.is_secure(headers) { "; Secure" } else { "" };
     let name = gatekeeper.cookie_name(headers);
     let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
-    let cookie = HeaderValue::from_str(&cookie).expect("it has only base64 and fixed texts");
+    HeaderValue::from_str(&cookie).expect("it has only base64 and fixed texts")
+}
+
+fn with_cookie(mut response: Response, cookie: HeaderValue) -> Response {
     response.headers_mut().append(header::SET_COOKIE, cookie);
     response
 }
 
-/// Ends the session.
-pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
+/// Ends the session of a request, if it has one. Returns the cookie that takes the place of the session's.
+pub(in crate::console) async fn end_session(site: &Site, headers: &HeaderMap) -> HeaderValue {
     let gatekeeper = site.gatekeeper();
-    if let Some(session) = gatekeeper.session(&headers) {
+    if let Some(session) = gatekeeper.session(headers) {
         gatekeeper.sessions.end(&session, site.broker()).await;
     }
-    with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
+    cookie(gatekeeper, headers, "", 0)
+}
+
+/// Ends the session, and leads to the login page.
+pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
+    with_cookie(Redirect::to("/login").into_response(), end_session(&site, &headers).await)
 }
 
 /// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form. `most` bounds the form's bytes.

@@ -30,7 +30,10 @@ pub(super) use streamfleet_operations::Role;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
-pub(super) use self::login::{MAX_FORM_BYTES, MAX_OPEN_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
+pub(super) use self::login::{
+    MAX_FORM_BYTES, MAX_OPEN_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, NotLoggedIn, by_link, by_password,
+    end_session, hash_password,
+};
 pub(super) use self::mask::{ABOUT_JOBS, CAUSES, CONTENT_HASH, Mask, without_values};
 pub(super) use self::needs::Needs;
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};

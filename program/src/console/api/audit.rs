@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
 use streamfleet_operations as operations;
-use streamfleet_operations::audit::{self, AuditFacts, AuditList, Wanted};
+use streamfleet_operations::audit::{self, AuditFacts, AuditList, AuditNote, Wanted};
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
@@ -69,7 +69,7 @@ fn bound<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bound>, D::Error> 
 /// progress, or `{"problem": …}` if something went wrong.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(QueuesParams, AuditParams, PageParams),
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
-        (AuditList = "application/json"), (String = "application/x-ndjson")))))]
+        (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_all_audits(
     State(site): State<Site>,
     person: Person,
@@ -90,7 +90,7 @@ async fn list_all_audits(
 /// `GET /api/v1/audit` has.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/audit", tag = "audit", params(AuditParams, PageParams),
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
-        (AuditList = "application/json"), (String = "application/x-ndjson")))))]
+        (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_audit(
     State(site): State<Site>,
     person: Person,
@@ -118,17 +118,31 @@ struct Reading {
     _place: Held,
 }
 
-/// A line of the answer.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
+/// A line of the answer. It has one of these.
+#[derive(Default, Serialize, utoipa::ToSchema)]
+#[schema(as = AuditLine)]
+struct Line {
     /// An action, as in a page.
-    Action(Value),
-    Progress(Progress),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AuditNote>)]
+    action: Option<Value>,
+    /// How far the search is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+    /// What went wrong. No line follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+impl From<Problem> for Line {
+    fn from(problem: Problem) -> Self {
+        Self { problem: Some(problem), ..Self::default() }
+    }
 }
 
 /// How far the search is.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AuditProgress)]
 struct Progress {
     /// How many actions it has found.
     found: u64,
@@ -182,6 +196,8 @@ impl Reading {
 }
 
 impl lines::Reading for Reading {
+    type Line = Line;
+
     async fn look(&mut self, text: &mut Vec<u8>) -> Result<bool, Problem> {
         let page = match self.page.take() {
             Some(first) => first,
@@ -189,7 +205,7 @@ impl lines::Reading for Reading {
         };
         let view = View::of(&self.person, &self.site);
         for note in &page.items {
-            lines::write(text, &Line::Action(view.value(note)?));
+            lines::write(text, &Line { action: Some(view.value(note)?), ..Line::default() });
         }
         let found = page.items.len() as u64;
         self.found += found;
@@ -197,8 +213,8 @@ impl lines::Reading for Reading {
         let next = page.next.as_deref().map(str::parse::<AuditCursor>);
         self.after = next.map(|next| next.expect("a cursor is read as it is written"));
         let is_late = Instant::now() >= self.until || self.site.stopping().is_requested();
-        let progress = Progress { found: self.found, next: page.next, facts: page.facts };
-        lines::write(text, &Line::Progress(progress));
+        let progress = Some(Progress { found: self.found, next: page.next, facts: page.facts });
+        lines::write(text, &Line { progress, ..Line::default() });
         Ok(self.after.is_none() || self.left == 0 || is_late)
     }
 }

@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::feed::Feeds;
+use super::figures::Figures;
 use crate::console::problem::Problem;
 
 /// How long changes may go on once the process is asked to stop. They stop between two pages.
@@ -94,6 +95,7 @@ pub(in crate::console) struct Desk {
     tasks: Arc<Places>,
     running: Mutex<JoinSet<()>>,
     pub(super) feeds: Feeds,
+    pub(super) figures: Figures,
 }
 
 /// What a request is about to do.
@@ -214,6 +216,7 @@ impl Default for Desk {
             tasks: Places::new(32, 16, "tasks are carried out"),
             running: Mutex::default(),
             feeds: Feeds::default(),
+            figures: Figures::default(),
         }
     }
 }

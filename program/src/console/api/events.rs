@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use utoipa_axum::routes;
 
 use super::desk::{Held, Work};
-use super::feed::{Live, Message};
+use super::feed::{Live, Message, QueueEvent};
 use super::names;
 use super::place::Place;
 use super::privacy::View;
@@ -32,13 +32,13 @@ use crate::console::routes::Routes;
 use crate::console::site::Site;
 
 /// How often a client gets a comment if nothing happens.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// How long a client may listen until it has to come again, so that lost rights end.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// After how long a client should come again.
-const RETRY: Duration = Duration::from_secs(2);
+pub(super) const RETRY: Duration = Duration::from_secs(2);
 
 /// How many missed events are read at once.
 const PAGE: u64 = 200;
@@ -108,7 +108,7 @@ async fn past_events(
 /// that events cannot be read at present.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/events", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
-    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn queue_events(
     State(site): State<Site>,
     person: Person,
@@ -132,7 +132,7 @@ async fn queue_events(
 /// another order.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
-    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn all_events(
     State(site): State<Site>,
     person: Person,

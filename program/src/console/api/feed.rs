@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{EntryId, Envelope, QueueName};
@@ -62,13 +63,20 @@ pub(super) struct Live {
     hidden: String,
 }
 
+/// An event of a queue, as streams have it.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct QueueEvent {
+    #[serde(flatten)]
+    event: Event,
+    /// The queue. It comes last, in place of a field of this name.
+    queue: String,
+}
+
 impl Live {
     /// Describes an event of a queue. One that is too large loses its fields.
     pub(super) fn of(queue: &QueueName, past: PastEvent, site: &Site) -> Self {
-        let mut event = Event::from(past);
-        let described = serde_json::to_value(&event);
-        let mut value = described.expect("an event is an object with texts as keys");
-        value["queue"] = queue.as_str().into();
+        let shown = QueueEvent { event: Event::from(past), queue: queue.to_string() };
+        let value = serde_json::to_value(&shown).expect("an event is an object with texts as keys");
         let mut hidden = value.clone();
         privacy::hide(&mut hidden);
         let text = |mut value: Value| {
@@ -76,11 +84,12 @@ impl Live {
             value.to_string()
         };
         let full = text(value);
+        let mut past = shown.event.past;
         if full.len() > MAX_EVENT_BYTES {
-            event.past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
-            return Self::of(queue, event.past, site);
+            past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
+            return Self::of(queue, past, site);
         }
-        Self { queue: queue.clone(), entry: event.past.entry, full, hidden: text(hidden) }
+        Self { queue: queue.clone(), entry: past.entry, full, hidden: text(hidden) }
     }
 
     /// The event as JSON on one line.

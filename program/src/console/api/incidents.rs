@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::EntryId;
 use streamfleet_engine::admin::{Incident, IncidentId};
-use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, Wanted};
+use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, ListedIncident, Wanted};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
@@ -25,6 +25,7 @@ use crate::enqueue::Length;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::ALERTS_LIST, routes!(list_incidents))
+        .operation(&operations::ALERTS_LIST, routes!(get_incident))
         .operation(&operations::ALERTS_ACK, routes!(ack_incident))
         .operation(&operations::ALERTS_TEST, routes!(test_sink))
 }
@@ -66,6 +67,21 @@ async fn list_incidents(
         tracing::warn!(count = page.facts.unreadable, "incidents of another version are not listed");
     }
     View::of(&person, &site).json(&page)
+}
+
+/// Shows one incident, also if it is over.
+#[utoipa::path(get, path = "/api/v1/incidents/{incident}", tag = "incidents",
+    responses((status = 200, description = "The incident", body = ListedIncident)))]
+async fn get_incident(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+) -> Result<Json<Value>, Problem> {
+    let id = place.get::<IncidentId>("incident")?;
+    // Nobody learns whether an incident of a queue exists that they may not see.
+    let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
+    let shown = alerts::show(&site.broker().incidents(), &id, is_shown).await?;
+    View::of(&person, &site).json(&shown)
 }
 
 /// For how long an incident is acknowledged, and why.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::Value;
-use streamfleet_operations::jobs::search::{Facts, Search, Walk, next_rows};
+use streamfleet_operations::jobs::search::{Facts, Row, Search, Walk, next_rows};
 use tokio::time::Instant;
 
 use super::desk::{Held, Work};
@@ -21,17 +21,31 @@ pub(super) const MOST: u64 = 100_000;
 /// How often there is a line about the progress, at least.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// A line of the answer.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Line {
+/// A line of the answer. It has one of these.
+#[derive(Default, Serialize, utoipa::ToSchema)]
+#[schema(as = JobLine)]
+pub(super) struct Line {
     /// A job that matches, as in a page.
-    Job(Value),
-    Progress(Progress),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Row>)]
+    job: Option<Value>,
+    /// How far the search is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress: Option<Progress>,
+    /// What went wrong. No line follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<Problem>,
+}
+
+impl From<Problem> for Line {
+    fn from(problem: Problem) -> Self {
+        Self { problem: Some(problem), ..Self::default() }
+    }
 }
 
 /// How far the search is.
-#[derive(Serialize)]
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = JobProgress)]
 struct Progress {
     /// How many jobs it has found.
     found: u64,
@@ -67,6 +81,8 @@ pub(super) async fn answer(site: Site, person: Person, search: &Search) -> Resul
 }
 
 impl lines::Reading for Reading {
+    type Line = Line;
+
     /// Looks at jobs until some match or it is time to say how far the search is.
     async fn look(&mut self, text: &mut Vec<u8>) -> Result<bool, Problem> {
         let begun = Instant::now();
@@ -77,7 +93,7 @@ impl lines::Reading for Reading {
             let rows = page.unwrap_or_default();
             let view = View::of(&self.person, &self.site);
             for row in &rows {
-                write(text, &Line::Job(view.value(row)?));
+                write(text, &Line { job: Some(view.value(row)?), ..Line::default() });
             }
             self.found += rows.len() as u64;
             self.left = self.left.saturating_sub(rows.len() as u64);
@@ -86,7 +102,8 @@ impl lines::Reading for Reading {
         let mut facts = self.walk.facts().await;
         facts.interrupted = is_over && self.left > 0 && self.walk.next().is_some();
         let next = self.walk.next().map(ToString::to_string);
-        write(text, &Line::Progress(Progress { found: self.found, next, facts }));
+        let progress = Some(Progress { found: self.found, next, facts });
+        write(text, &Line { progress, ..Line::default() });
         Ok(is_over)
     }
 }

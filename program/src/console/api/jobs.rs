@@ -7,19 +7,19 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use streamfleet::Shutdown;
-use streamfleet::job::{QueueName, State as JobState};
+use streamfleet::job::{GateName, QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
 use streamfleet_operations as operations;
 use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
 use super::desk::{Work, within};
-use super::job_stream;
+use super::job_stream::{self, Line};
 use super::lines;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
-use super::query::{PageParams, QueryParams, QueuesParams, wrong};
+use super::query::{self, PageParams, QueryParams, QueuesParams, wrong};
 use super::selection::Selection;
 use crate::console::access::{Mask, Person};
 use crate::console::problem::Problem;
@@ -46,6 +46,12 @@ struct StateParams {
     state: Vec<String>,
     /// Only running jobs, the longest first.
     running: bool,
+    /// Only jobs that this worker runs. Needs `running`.
+    worker: Option<String>,
+    /// Only jobs that wait at this gate, such as `type:mail.send`.
+    #[serde(deserialize_with = "query::parsed")]
+    #[param(value_type = Option<String>)]
+    gate: Option<GateName>,
 }
 
 /// Which jobs a search is about.
@@ -62,7 +68,7 @@ type SearchParams = (StateParams, Selection, PageParams);
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(QueuesParams, StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (String = "application/x-ndjson")))))]
+        (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_jobs(
     State(site): State<Site>,
     person: Person,
@@ -83,7 +89,7 @@ async fn list_jobs(
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
     params(StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (String = "application/x-ndjson")))))]
+        (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_queue_jobs(
     State(site): State<Site>,
     person: Person,
@@ -121,21 +127,31 @@ async fn answer(
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
     (site, person): (&Site, &Person),
-    (StateParams { state, running }, selection, page): SearchParams,
+    (StateParams { state, running, worker, gate }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
-    let after = page.after::<Start>()?;
-    let conditions = selection.conditions_of_query(&View::of(person, site))?;
-    let states = states_of(&state.join(","), running, &conditions)?;
+    let (after, view) = (page.after::<Start>()?, View::of(person, site));
+    let conditions = selection.conditions_of_query(&view)?;
+    let mut states = states_of(&state.join(","), running, &conditions)?;
+    if worker.is_some() && !running {
+        return Err(wrong("worker", "it needs running=true"));
+    }
+    if let Some(gate) = &gate {
+        view.check_gate(gate)?;
+        states.retain(|state| *state == JobState::Waiting);
+    }
     let filter = filter_of(&conditions, site.mask(), "query")?;
+    if states.is_empty() {
+        return Err(wrong("gate", "only waiting jobs wait at a gate"));
+    }
     if running && after.is_some() {
         return Err(wrong("after", "the longest running jobs have only one page"));
     }
     if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
         return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
     }
-    Ok(Search { names, states, filter, running, limit, after })
+    Ok(Search { names, states, filter, running, worker, gate, limit, after })
 }
 
 /// Finds jobs in these queues, for a while.

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations as operations;
-use streamfleet_operations::dead::{self, Export};
+use streamfleet_operations::dead::{self, Export, LetterFields};
 use utoipa_axum::routes;
 
 use super::desk::{Held, Work};
@@ -64,7 +64,7 @@ struct Sending {
 /// Each line has one dead letter, as it is shown alone. The letters are those that exist when the export begins. Those whose
 /// payloads the filter cannot read are left out. If the export cannot be completed, the connection ends in the middle of it.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, Selection),
-    responses((status = 200, description = "The dead letters", body = String, content_type = "application/x-ndjson")))]
+    responses((status = 200, description = "The dead letters", body = LetterFields, content_type = "application/x-ndjson")))]
 async fn export_letters(
     State(site): State<Site>,
     person: Person,

@@ -1,4 +1,4 @@
-//! Dead letters: lists, groups, one letter, replaying and dropping it.
+//! Dead letters: lists, one letter, replaying and dropping it.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,9 +9,7 @@ use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
-use streamfleet_operations::dead::{
-    self, Field, Group, GroupFacts, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept,
-};
+use streamfleet_operations::dead::{self, Field, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept};
 use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
@@ -36,7 +34,6 @@ use crate::dead::limits;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::DEAD_LIST, routes!(list_letters))
-        .operation(&operations::DEAD_GROUPS, routes!(list_groups))
         .operation(&operations::DEAD_SHOW, routes!(get_letter))
         .operation(&operations::DEAD_REPLAY, routes!(replay_letter))
         .operation(&operations::DEAD_DROP, routes!(drop_letter))
@@ -44,14 +41,14 @@ pub(super) fn routes() -> Routes {
 
 type LetterPage = List<Letter, LetterFacts>;
 
-type GroupPage = List<Group, GroupFacts>;
-
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 struct OrderParams {
     /// List the oldest dead letters first.
     oldest_first: bool,
+    /// Only dead letters of jobs that this task has replayed.
+    task: Option<String>,
 }
 
 /// Lists dead letters, newest first.
@@ -68,7 +65,7 @@ async fn list_letters(
 ) -> Result<Json<Value>, Problem> {
     let (queue, limit, after) = (place.queue(&site)?, page.limit(), page.after::<EntryId>()?);
     let filter = selection.filter_of_query(&View::of(&person, &site))?;
-    let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first };
+    let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first, task: order.task };
     let _permit = site.desk().begin(Work::Search)?;
     let stop = Shutdown::new();
     let work = dead::list(&queue, &wanted, &stop);
@@ -77,33 +74,6 @@ async fn list_letters(
         names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
-}
-
-/// Counts the dead letters by what killed their jobs, the largest groups first.
-#[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups", tag = "dead letters", params(GroupParams),
-    responses((status = 200, description = "The groups", body = GroupPage)))]
-async fn list_groups(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    QueryParams(GroupParams { limit }): QueryParams<GroupParams>,
-) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
-    let page = dead::groups(&queue, limit.unwrap_or(query::USUAL)).await?;
-    if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
-    }
-    View::of(&person, &site).json(&page)
-}
-
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct GroupParams {
-    /// The most groups: 50 unless told otherwise.
-    #[serde(deserialize_with = "query::some_limit")]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u64>,
 }
 
 /// Shows a dead letter with all its fields.

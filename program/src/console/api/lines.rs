@@ -19,18 +19,15 @@ const LINES: &str = "application/x-ndjson";
 
 /// A search whose answer a client reads line by line.
 pub(super) trait Reading: Sized + Send + 'static {
+    /// A line, which may say what went wrong.
+    type Line: Serialize + From<Problem>;
+
     /// Adds the next lines to the text. Returns whether they are the last ones.
     ///
     /// # Errors
     ///
     /// [`Problem`], which is then the last line.
     fn look(&mut self, text: &mut Vec<u8>) -> impl Future<Output = Result<bool, Problem>> + Send;
-}
-
-/// The line that says what went wrong.
-#[derive(Serialize)]
-struct Failed {
-    problem: Problem,
 }
 
 /// Whether a client wants an answer line by line.
@@ -41,13 +38,13 @@ pub(super) fn is_wanted(headers: &HeaderMap) -> bool {
 }
 
 /// Answers with the lines of a search as it finds them.
-pub(super) fn answer(reading: impl Reading) -> Response {
+pub(super) fn answer<R: Reading>(reading: R) -> Response {
     let lines = stream::unfold(Some(reading), |reading| async move {
         let (mut reading, mut text) = (reading?, Vec::new());
         let is_last = match reading.look(&mut text).await {
             Ok(is_last) => is_last,
             Err(problem) => {
-                write(&mut text, &Failed { problem });
+                write(&mut text, &R::Line::from(problem));
                 true
             }
         };

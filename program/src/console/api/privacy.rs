@@ -5,6 +5,7 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use streamfleet::job::GateName;
 use streamfleet_engine::admin::{Filter, Patch};
 
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
@@ -16,8 +17,8 @@ use crate::filter::Conditions;
 const HIDDEN: &str = "***";
 
 /// The keys whose values come from producers or handlers.
-const PRIVATE: [&str; 9] =
-    ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields"];
+const PRIVATE: [&str; 10] =
+    ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields", "then"];
 
 /// What a person may see.
 pub(super) struct View<'a> {
@@ -99,6 +100,18 @@ impl<'a> View<'a> {
             return Ok(());
         };
         Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))
+    }
+
+    /// Refuses to look for jobs at a gate whose name has a value that this person must not see.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`].
+    pub(super) fn check_gate(&self, gate: &GateName) -> Result<(), Problem> {
+        if self.about(gate.as_str()) == gate.as_str() {
+            return Ok(());
+        }
+        Err(forbidden("the name of the gate has a value of jobs"))
     }
 
     /// Refuses to show a payload or a result as it is.

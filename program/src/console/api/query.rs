@@ -68,15 +68,22 @@ impl QueuesParams {
         self.are_all() || self.queue.contains(name)
     }
 
+    /// Refuses queues that the person may not see.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if there are any.
+    pub(super) fn check(&self, person: &Person) -> Result<(), Problem> {
+        self.queue.iter().try_for_each(|queue| person.check(Role::Viewer, Some(queue)))
+    }
+
     /// The queues that the list is about, of those that exist.
     ///
     /// # Errors
     ///
     /// [`Problem`] if the person may not see a queue that is named, or Redis does not answer.
     pub(super) async fn visible(&self, site: &Site, person: &Person) -> Result<Vec<QueueName>, Problem> {
-        for queue in &self.queue {
-            person.check(Role::Viewer, Some(queue))?;
-        }
+        self.check(person)?;
         let mut names = names::visible(site, person).await?.queues;
         names.retain(|name| self.has(name));
         Ok(names)

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use streamfleet::job::QueueName;
 use streamfleet_operations as operations;
 use utoipa_axum::routes;
 
@@ -69,6 +70,14 @@ struct MemoryParams {
     memory: bool,
 }
 
+/// Says how long a job of the queue may wait.
+pub(super) fn set_objective(site: &Site, report: &mut Report) {
+    let name = report.queue.parse::<QueueName>().ok();
+    let section = name.and_then(|name| site.effective().config.queues.get(&name).cloned());
+    let latency = section.unwrap_or_default().objectives.latency;
+    report.objective_ms = Some(u64::try_from(latency.as_millis()).unwrap_or(u64::MAX));
+}
+
 /// Counts the jobs of each queue.
 #[utoipa::path(get, path = "/api/v1/queues", tag = "queues", params(QueuesParams, MemoryParams),
     responses((status = 200, description = "The queues that you may see", body = QueueList)))]
@@ -79,7 +88,8 @@ async fn list_queues(
 ) -> Result<Json<Value>, Problem> {
     let found = names::visible(&site, &person).await?;
     let names = found.queues.into_iter().filter(|name| wanted.has(name)).collect();
-    let items = queues::reports(site.broker(), names, memory.memory).await;
+    let mut items = queues::reports(site.broker(), names, memory.memory).await;
+    items.iter_mut().for_each(|report| set_objective(&site, report));
     let page = QueueList { items, next: None, facts: Facts { unread: found.unread }, former: None };
     View::of(&person, &site).json(&page)
 }
@@ -95,7 +105,8 @@ async fn get_queue(
 ) -> Result<Json<Value>, Problem> {
     let queue = place.queue(&site)?;
     let name = queue.name().clone();
-    let report = queues::read_queue(queue, memory).await;
+    let mut report = queues::read_queue(queue, memory).await;
+    set_objective(&site, &mut report);
     if report.is_empty() {
         names::must_have(&site, &name).await?;
     }

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 use streamfleet::Queue;
 use streamfleet::cron::Missed;
 use streamfleet::job::{CronName, Encoding, JobType, Lane};
-use streamfleet_operations::cron::{self, NewRecurringJob, RecurringAdded, RecurringChanged, RecurringJob};
+use streamfleet_operations::cron::{
+    self, NewRecurringJob, RecurringAdded, RecurringChanged, RecurringJob, RecurringTick,
+};
 use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
@@ -30,6 +32,7 @@ const MAX_TICKS: usize = 100;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::CRON_LIST, routes!(list_recurring))
+        .operation(&operations::CRON_LIST, routes!(list_ticks))
         .operation(&operations::CRON_ADD, routes!(put_recurring))
         .operation(&operations::CRON_REMOVE, routes!(remove_recurring))
         .operation(&operations::CRON_PAUSE, routes!(pause_recurring))
@@ -77,6 +80,37 @@ async fn list_recurring(
         names::must_have(&site, queue.name()).await?;
     }
     View::of(&person, &site).json(&page)
+}
+
+type TickList = List<RecurringTick>;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct LastParams {
+    /// How many of the last ticks to list.
+    #[serde(deserialize_with = "ticks")]
+    #[param(minimum = 1, maximum = 100, default = 5)]
+    last: usize,
+}
+
+impl Default for LastParams {
+    fn default() -> Self {
+        Self { last: 5 }
+    }
+}
+
+/// Lists the last ticks of a recurring job, newest first, with what became of their jobs.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/cron/{name}/ticks", tag = "recurring jobs", params(LastParams),
+    responses((status = 200, description = "The ticks", body = TickList)))]
+async fn list_ticks(
+    State(site): State<Site>,
+    person: Person,
+    place: Place,
+    QueryParams(LastParams { last }): QueryParams<LastParams>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, name) = target(&site, &place)?;
+    View::of(&person, &site).json(&cron::ticks(&queue, &name, last).await?)
 }
 
 /// A recurring job.

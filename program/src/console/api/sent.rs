@@ -101,7 +101,12 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<String> {
     Some(value.split(';').next()?.trim().to_ascii_lowercase())
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+/// Reads JSON of this shape.
+///
+/// # Errors
+///
+/// [`Problem`] that names the field.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let at = pointer(error.path());

@@ -28,11 +28,11 @@ pub(super) fn routes() -> Routes {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
-struct SinceParams {
+pub(super) struct SinceParams {
     /// How far back to look, such as `10m`: at most `24h`.
     #[serde(deserialize_with = "since")]
     #[param(value_type = Option<String>, default = "1h")]
-    since: Duration,
+    pub(super) since: Duration,
 }
 
 impl Default for SinceParams {

@@ -68,6 +68,8 @@ async fn a_recurring_job_is_saved_paused_run_and_removed() {
         assert_eq!((&changed["done"], &changed["changed"]), (&json!(done), &json!(true)), "{action}");
     }
     assert_eq!(console.get("queues/reports").await.ok(200)["waiting"], 1);
+    assert_eq!(console.get(&format!("{path}/ticks?last=0")).await.wrong(422), "query.last");
+    console.get("queues/reports/cron/nothing/ticks").await.problem(404);
     assert_eq!(console.delete(path).await.ok(200)["done"], "removed");
     console.delete(path).await.problem(404);
     console.post(&format!("{path}/run"), &json!({})).await.problem(404);
@@ -85,6 +87,28 @@ async fn a_recurring_job_is_saved_paused_run_and_removed() {
     }
     assert_eq!(console.put("queues/reports/cron/Nightly!", &body).await.wrong(422), "path.name");
     assert_eq!(console.get(&format!("{list}?next=0")).await.wrong(422), "query.next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_ticks_of_a_recurring_job_lead_to_its_jobs() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let path = "queues/default/cron/often";
+    console.put(path, &json!({"schedule": "* * * * * *", "type": "test"})).await.ok(200);
+    let ticks = until_async("two ticks to be done", SOON, async || {
+        let ticks = console.get(&format!("{path}/ticks?last=3")).await.ok(200);
+        let done = ticks["items"].as_array().unwrap().iter().filter(|tick| tick["state"] == "done").count();
+        (done >= 2).then_some(ticks)
+    })
+    .await;
+    let times: Vec<u64> =
+        ticks["items"].as_array().unwrap().iter().filter_map(|tick| tick["at_ms"].as_u64()).collect();
+    assert!(times.is_sorted_by(|newer, older| newer > older) && times.len() <= 3, "{ticks}");
+    let job = values(&ticks, "job").remove(0);
+    let found = console.get(&format!("jobs/{job}")).await.ok(200);
+    assert_eq!(values(&found, "queue"), ["default"]);
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

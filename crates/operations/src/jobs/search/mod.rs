@@ -4,7 +4,7 @@ mod row;
 mod walk;
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use streamfleet::job::{QueueName, State};
+use streamfleet::job::{GateName, QueueName, State};
 use streamfleet::{Broker, Shutdown};
 use streamfleet_engine::admin::{Filter, Holdings, JobSearch, Listed, Missing};
 
@@ -39,6 +39,10 @@ pub struct Search {
     pub filter: Filter,
     /// Only the running ones, the longest first.
     pub running: bool,
+    /// Only those that this worker runs.
+    pub worker: Option<String>,
+    /// Only those that wait at this gate.
+    pub gate: Option<GateName>,
     /// How many to find, at most.
     pub limit: u64,
     /// Where the page begins, if it is not the first one.
@@ -79,6 +83,7 @@ impl Search {
         let mut sought = JobSearch::new()
             .states(self.states.clone())
             .filter(self.filter.clone())
+            .gate(self.gate.clone())
             .only_places(self.reads_places());
         if self.states.contains(&State::Running) {
             let workers = broker.workers().await.map_err(Error::redis("failed to list the workers"))?;
@@ -123,7 +128,7 @@ pub async fn find(
             page = next_rows(&mut walk, most - rows.len()) => page?,
         };
         let Some(page) = page else { break };
-        rows.extend(page);
+        rows.extend(page.into_iter().filter(|row| row.is_of(search.worker.as_deref())));
         if let Some(told) = told {
             told(&walk.facts().await, rows.len());
         }

@@ -107,6 +107,11 @@ impl Row {
         }
     }
 
+    /// Whether this worker runs it; any job is of no worker in particular.
+    pub(super) fn is_of(&self, worker: Option<&str>) -> bool {
+        worker.is_none_or(|worker| self.worker.as_deref() == Some(worker))
+    }
+
     /// Reads the job's entry, if only its place is known; `None` if the job has ended since.
     pub(super) async fn read(self, broker: Broker) -> Result<Option<Self>, Error> {
         let name: QueueName = self.queue.parse().expect("a queue was found by its name");
