@@ -102,10 +102,14 @@ pub async fn group(
     let found = groups.groups.into_iter().find(is_it).ok_or_else(|| Error::NotFound(none()))?;
     let now = queue.clock().await.map_err(Error::redis("failed to read the clock of Redis"))?;
     let filter = Filter::new().group(name).map_err(|error| Error::invalid("group", error.to_string()))?;
-    // Letters that were edited later are newer.
+    let search = LetterSearch::new(&filter, now).newest_first(true);
     let after = Some(EntryId::new(found.last.as_ms().saturating_add(1), 0));
-    let search = LetterSearch::new(&filter, now).newest_first(true).after(after);
-    let ((span, mut counted), letters) = tokio::try_join!(count(queue, SINCE, now), newest(queue, search))?;
+    let ((span, mut counted), mut letters) =
+        tokio::try_join!(count(queue, SINCE, now), newest(queue, search.after(after)))?;
+    if letters.is_empty() {
+        // They were edited later, and so they are newer than the last death.
+        letters = newest(queue, search).await?;
+    }
     let rows: Vec<_> = letters.iter().filter_map(seen).collect();
     Ok(GroupDetail {
         queue: queue.name().to_string(),
