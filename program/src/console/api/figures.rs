@@ -16,6 +16,7 @@ use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{Incident, OpenIncidents};
 use streamfleet_operations::List;
 use streamfleet_operations::needs::{self, Need, Troubles};
+use streamfleet_operations::queues::{self, QueueReport};
 use tokio::sync::OnceCell;
 use utoipa_axum::routes;
 
@@ -28,7 +29,6 @@ use crate::console::access::{Needs, Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
-use crate::queues::{self, Report};
 
 /// For how long what was read is used.
 const FRESH: Duration = Duration::from_millis(1500);
@@ -134,8 +134,7 @@ impl Seen {
 impl SeenQueue {
     async fn read(site: Site, workers: u64, name: QueueName) -> Self {
         let queue = site.queue(name.clone());
-        let (mut report, troubles) =
-            tokio::join!(queues::read_queue(queue.clone(), false), needs::read(&queue));
+        let (mut report, troubles) = tokio::join!(queues::show(queue.clone(), false), needs::read(&queue));
         set_objective(&site, &mut report);
         let report = serde_json::to_value(&report).expect("a report has only texts as keys");
         Self { name, report, troubles, workers }
@@ -146,7 +145,7 @@ impl SeenQueue {
 #[derive(Default, Serialize, utoipa::ToSchema)]
 struct LiveFigures {
     /// The queues that you may see.
-    #[schema(value_type = Vec<Report>)]
+    #[schema(value_type = Vec<QueueReport>)]
     queues: Vec<Value>,
     /// What needs a person.
     needs: Vec<Need>,

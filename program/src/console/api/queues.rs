@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use streamfleet::job::QueueName;
 use streamfleet_operations as operations;
+use streamfleet_operations::queues::{self, QueueReport};
+use streamfleet_operations::unserved::{self, UnservedType};
 use utoipa_axum::routes;
 
 use super::desk::Work;
@@ -19,7 +21,6 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 use crate::output::List;
-use crate::queues::{self, Report, UnservedReport};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -28,7 +29,7 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::QUEUES, routes!(list_types))
 }
 
-type QueueList = List<Report, Facts>;
+type QueueList = List<QueueReport, Facts>;
 
 /// What is known about all queues.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -59,7 +60,7 @@ struct TypeFacts {
     /// False if it is not known which types the live workers know.
     known: bool,
     /// Types whose jobs wait because no live worker knows them.
-    unserved_types: Vec<UnservedReport>,
+    unserved_types: Vec<UnservedType>,
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -71,7 +72,7 @@ struct MemoryParams {
 }
 
 /// Says how long a job of the queue may wait.
-pub(super) fn set_objective(site: &Site, report: &mut Report) {
+pub(super) fn set_objective(site: &Site, report: &mut QueueReport) {
     let name = report.queue.parse::<QueueName>().ok();
     let section = name.and_then(|name| site.effective().config.queues.get(&name).cloned());
     let latency = section.unwrap_or_default().objectives.latency;
@@ -88,7 +89,7 @@ async fn list_queues(
 ) -> Result<Json<Value>, Problem> {
     let found = names::visible(&site, &person).await?;
     let names = found.queues.into_iter().filter(|name| wanted.has(name)).collect();
-    let mut items = queues::reports(site.broker(), names, memory.memory).await;
+    let mut items = queues::list(site.broker(), names, memory.memory).await;
     items.iter_mut().for_each(|report| set_objective(&site, report));
     let page = QueueList { items, next: None, facts: Facts { unread: found.unread }, former: None };
     View::of(&person, &site).json(&page)
@@ -96,7 +97,7 @@ async fn list_queues(
 
 /// Counts the jobs of one queue.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}", tag = "queues", params(MemoryParams),
-    responses((status = 200, description = "The queue", body = Report)))]
+    responses((status = 200, description = "The queue", body = QueueReport)))]
 async fn get_queue(
     State(site): State<Site>,
     person: Person,
@@ -105,7 +106,7 @@ async fn get_queue(
 ) -> Result<Json<Value>, Problem> {
     let queue = place.queue(&site)?;
     let name = queue.name().clone();
-    let mut report = queues::read_queue(queue, memory).await;
+    let mut report = queues::show(queue, memory).await;
     set_objective(&site, &mut report);
     if report.is_empty() {
         names::must_have(&site, &name).await?;
@@ -120,12 +121,12 @@ async fn list_types(State(site): State<Site>, person: Person, place: Place) -> R
     let _permit = site.desk().begin(Work::Search)?;
     let queue = place.queue(&site)?;
     let known = queue.known_types().await.map_err(redis("failed to ask which types are known"))?;
-    let unserved_types = queues::unserved_types(&queue).await;
+    let unserved_types = unserved::types(&queue).await;
     if known.is_none() && unserved_types.is_empty() {
         names::must_have(&site, queue.name()).await?;
     }
     let served = known.iter().flatten().map(|name| KnownType { job_type: name.to_string(), served: true });
-    let unserved = unserved_types.iter().map(|unserved| &unserved.job_type);
+    let unserved = unserved_types.iter().map(|one| &one.job_type);
     let unserved = unserved.map(|name| KnownType { job_type: name.clone(), served: false });
     let mut items: Vec<KnownType> = served.chain(unserved).collect();
     items.sort_by(|one, other| one.job_type.cmp(&other.job_type));
