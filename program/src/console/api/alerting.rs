@@ -5,15 +5,15 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
+use streamfleet_operations as operations;
 use streamfleet_service::alerts::Config;
 use utoipa_axum::routes;
 
-use crate::console::access::{Needs, Role};
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().describe(routes!(get_alerting), Needs::Role(Role::Operator))
+    Routes::default().operation(&operations::ALERTS_TEST, routes!(get_alerting))
 }
 
 /// What is configured.

@@ -16,7 +16,7 @@ use streamfleet_operations::dead::{self, Group, Letter, Listing};
 use streamfleet_operations::gates::{self, Gate};
 use streamfleet_operations::stats::{self, Sample};
 use streamfleet_operations::tasks::{self, TaskReport};
-use streamfleet_operations::{Error, List, steps};
+use streamfleet_operations::{self as operations, Error, List, steps};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::routes;
@@ -26,7 +26,7 @@ use super::jobs::SEARCH_FOR;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, QueuesParams};
 use super::stats::SinceParams;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -40,16 +40,14 @@ const MOST: u64 = 1000;
 /// The most jobs of one queue that wait for a decision.
 const MOST_DECISIONS: u64 = 200;
 
-const VIEWER: Needs = Needs::Role(Role::Viewer);
-
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_all_groups), VIEWER)
-        .describe(routes!(list_decisions), VIEWER)
-        .describe(routes!(list_all_tasks), VIEWER)
-        .describe(routes!(list_all_gates), VIEWER)
-        .describe(routes!(list_all_recurring), VIEWER)
-        .describe(routes!(list_all_samples), VIEWER)
+        .operation(&operations::DEAD_GROUPS, routes!(list_all_groups))
+        .operation(&operations::STEPS, routes!(list_decisions))
+        .operation(&operations::TASKS_LIST, routes!(list_all_tasks))
+        .operation(&operations::GATES_LIST, routes!(list_all_gates))
+        .operation(&operations::CRON_LIST, routes!(list_all_recurring))
+        .operation(&operations::STATS, routes!(list_all_samples))
 }
 
 /// A page of a list over several queues.

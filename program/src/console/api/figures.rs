@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use streamfleet::RedisError;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{Incident, OpenIncidents};
-use streamfleet_operations::List;
 use streamfleet_operations::needs::{self, Need, Troubles};
 use streamfleet_operations::queues::{self, QueueReport};
+use streamfleet_operations::{self as operations, List};
 use tokio::sync::OnceCell;
 use utoipa_axum::routes;
 
@@ -25,7 +25,7 @@ use super::events::{HEARTBEAT, LONGEST, RETRY};
 use super::privacy::View;
 use super::query::{QueryParams, QueuesParams};
 use super::queues::set_objective;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -41,8 +41,8 @@ const AT_ONCE: usize = 16;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_needs), Needs::Role(Role::Viewer))
-        .describe(routes!(watch_figures), Needs::Role(Role::Viewer))
+        .operation(&operations::QUEUES, routes!(list_needs))
+        .operation(&operations::QUEUES, routes!(watch_figures))
 }
 
 /// What was read last, or is being read.

@@ -9,19 +9,20 @@ use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{Envelope, GateName, JobId, JobType, State as JobState};
 use streamfleet_engine::admin::{Holdings, Status};
+use streamfleet_operations as operations;
 use streamfleet_operations::gates::Standing;
 use utoipa_axum::routes;
 
 use super::job::found;
 use super::place::Place;
 use super::privacy::View;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().describe(routes!(get_prospects), Needs::Role(Role::Viewer))
+    Routes::default().operation(&operations::STATUS, routes!(get_prospects))
 }
 
 /// What may come in between. What does not apply, or cannot be read, is null.

@@ -10,14 +10,14 @@ use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, QueueName};
 use streamfleet_engine::admin::WorkerInfo;
-use streamfleet_operations::{Error, List, jobs};
+use streamfleet_operations::{self as operations, Error, List, jobs};
 use utoipa_axum::routes;
 
 use super::desk::Work;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{QueryParams, QueuesParams};
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Person, Role};
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -33,8 +33,8 @@ const MAX_QUEUES: usize = 20;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(find_job), Needs::Role(Role::Viewer))
-        .describe(routes!(suggest), Needs::Role(Role::Viewer))
+        .operation(&operations::STATUS, routes!(find_job))
+        .operation(&operations::JOBS, routes!(suggest))
 }
 
 type JobPlaces = List<JobPlace, JobPlaceFacts>;

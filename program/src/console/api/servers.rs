@@ -5,18 +5,18 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use streamfleet_engine::admin::{Listed, Server};
-use streamfleet_operations::List;
+use streamfleet_operations::{self as operations, List};
 use utoipa_axum::routes;
 
 use super::failure::redis;
 use super::privacy::View;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::Person;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
-    Routes::default().describe(routes!(list_servers), Needs::Role(Role::Viewer))
+    Routes::default().operation(&operations::QUEUES, routes!(list_servers))
 }
 
 type ServerList = List<ServerReport, ServerFacts>;
