@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::Value;
 use streamfleet::Queue;
-use streamfleet::job::{DeadReason, EntryId};
+use streamfleet::job::EntryId;
 use streamfleet_engine::admin::{DeadGroup, DeadLetter, Filter, LetterSearch};
 
 use super::deaths::{DeathSpan, PARTS, count};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::job::{EntryId, Lane, QueueName, State, Timestamp};
+use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet_engine::admin::FoundJob;
 
 use crate::Error;
