@@ -321,8 +321,7 @@ impl Admission {
             }
             if self.is_closed() {
                 for delivery in dispatcher.withdraw(|_| true) {
-                    let unstarted = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
-                    outbox.push_now(SettlerInput::Finished(unstarted));
+                    outbox.push_now(SettlerInput::not_run(delivery, Outcome::Interrupted));
                 }
             }
             match self.give_back().await {

@@ -84,18 +84,6 @@ pub(crate) struct FinishedAttempt {
 }
 
 impl FinishedAttempt {
-    /// Creates the end of a delivery whose handler did not run.
-    pub(crate) fn not_run(delivery: Arc<Delivery>, outcome: Outcome) -> Self {
-        Self {
-            delivery,
-            outcome,
-            elapsed: Duration::ZERO,
-            tracked: false,
-            has_steps: false,
-            is_followed: false,
-        }
-    }
-
     /// Returns what its end says to a breaker.
     pub(crate) fn end(&self) -> AttemptEnd {
         match self.outcome {
@@ -145,6 +133,13 @@ pub(crate) enum SettlerInput {
 }
 
 impl SettlerInput {
+    /// Creates the end of a delivery whose handler did not run.
+    pub(crate) fn not_run(delivery: Arc<Delivery>, outcome: Outcome) -> Self {
+        let (tracked, has_steps, is_followed) = (false, false, false);
+        let elapsed = Duration::ZERO;
+        Self::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked, has_steps, is_followed })
+    }
+
     /// Returns the delivery, or the entry if it is not a job.
     pub(super) fn delivery(&self) -> Result<&Arc<Delivery>, &Entry> {
         match self {

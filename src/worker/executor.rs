@@ -67,23 +67,21 @@ impl Executor {
         let Some(registered) = self.registry.get(&job.job_type) else {
             let put_off = self.admission.refused_rooms.put_off(&Parking::unknown(&job.job_type).room);
             let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
-            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
+            return SettlerInput::not_run(delivery, outcome);
         };
         if let Some(why) = self.misfit(job).await {
-            return SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::Invalid(why)));
+            return SettlerInput::not_run(delivery, Outcome::Invalid(why));
         }
         // For most jobs, the clock is read once.
         let mut now = match self.confirm(&delivery).await {
             Ok(now) => now,
-            Err(outcome) => return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome)),
+            Err(outcome) => return SettlerInput::not_run(delivery, outcome),
         };
         let has_steps = matches!(registered.work, Runner::Steps(_));
         let tracked = has_steps || job.has_record(job.tracking(&registered.policy, self.tracking));
         match self.ask(&delivery, tracked, now).await {
             Ok(Ok(begun)) => now = begun,
-            Ok(Err(outcome)) => {
-                return SettlerInput::Finished(FinishedAttempt::not_run(delivery, outcome));
-            }
+            Ok(Err(outcome)) => return SettlerInput::not_run(delivery, outcome),
             Err(error) => return SettlerInput::NotStarted(delivery, error),
         }
         let attempt = match &registered.work {

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use self::mode::Mode;
 use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::{Dispatcher, Pushed};
 use super::duty::Duty;
 use super::held_leases::HeldLeases;
@@ -423,10 +423,7 @@ impl Reader {
                     if deliveries.len() < room {
                         deliveries.push(delivery);
                     } else {
-                        aside.push(SettlerInput::Finished(FinishedAttempt::not_run(
-                            delivery,
-                            Outcome::Interrupted,
-                        )));
+                        aside.push(SettlerInput::not_run(delivery, Outcome::Interrupted));
                     }
                 }
                 Err((entry, why)) => {
@@ -437,9 +434,8 @@ impl Reader {
         }
         self.held_leases.insert(held.into_iter());
         let Pushed { ready: taken, put_off } = self.dispatcher.push(deliveries);
-        aside.extend(put_off.into_iter().map(|(delivery, delay)| {
-            SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::NotDue(delay)))
-        }));
+        let wait = |(delivery, delay)| SettlerInput::not_run(delivery, Outcome::NotDue(delay));
+        aside.extend(put_off.into_iter().map(wait));
         if aside.is_empty() {
             return taken;
         }
