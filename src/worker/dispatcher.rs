@@ -169,28 +169,15 @@ impl Dispatcher {
 
     /// Takes all free room, up to `most`; waits if there is none. Unused room must be given back.
     pub(crate) async fn reserve(&self, most: usize) -> usize {
-        loop {
-            let freed = self.freed.notified();
-            match self.try_reserve(most) {
-                0 => freed.await,
-                room => return room,
-            }
-        }
+        wait_for(&self.freed, || Some(self.try_reserve(most)).filter(|room| *room > 0)).await
     }
 
     /// Does the same, but not while the deliveries that wait for a slot, or those that are put off or set aside, are too large
     /// together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
-        loop {
-            let lightened = self.load.lightened.notified();
-            let mut lightened = std::pin::pin!(lightened);
-            // From here on, no wake-up is lost. Only now check the bytes.
-            lightened.as_mut().enable();
-            if !self.lock().is_heavy() && !self.load.is_heavy() {
-                return self.reserve(most).await;
-            }
-            lightened.await;
-        }
+        let is_light = || !self.lock().is_heavy() && !self.load.is_heavy();
+        wait_for(&self.load.lightened, || is_light().then_some(())).await;
+        self.reserve(most).await
     }
 
     /// Returns the load of what is put off or set aside. While it is heavy, nothing is read.
@@ -290,22 +277,16 @@ impl Dispatcher {
 
     /// Returns the next delivery for a slot; `None` when there will be no more.
     pub(crate) async fn next(&self) -> Option<Arc<Delivery>> {
-        loop {
-            let arrived = self.arrived.notified();
-            let mut arrived = std::pin::pin!(arrived);
-            // From here on, no wake-up is lost. Only now check the queue.
-            arrived.as_mut().enable();
-            if let Some(delivery) = self.pop() {
-                self.running.fetch_add(1, Ordering::Relaxed);
-                return Some(delivery);
-            }
-            if self.closed.load(Ordering::Acquire) {
+        wait_for(&self.arrived, || {
+            let delivery = self.try_next();
+            if delivery.is_none() && self.closed.load(Ordering::Acquire) {
                 // Pass the news on to the next slot.
                 self.arrived.notify_one();
-                return None;
+                return Some(None);
             }
-            arrived.await;
-        }
+            delivery.map(Some)
+        })
+        .await
     }
 
     /// Returns the delivery that a slot takes after its last one, if any.

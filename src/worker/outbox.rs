@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::delivery::SettlerInput;
+use crate::wakeup::wait_for;
 
 /// While a batch is in flight, another one is sent only when it has this size. Many small round trips cost Redis more
 /// than a few large ones, and what waits meanwhile waits for at most one round trip.
@@ -56,15 +57,7 @@ impl Outbox {
 
     /// Waits while too much work is waiting.
     pub(crate) async fn await_room(&self) {
-        loop {
-            let taken = self.taken.notified();
-            let mut taken = std::pin::pin!(taken);
-            taken.as_mut().enable();
-            if self.lock().work.len() <= self.limit {
-                return;
-            }
-            taken.await;
-        }
+        wait_for(&self.taken, || (self.lock().work.len() <= self.limit).then_some(())).await;
     }
 
     /// Takes everything that waits, once there is this much of it; `None` when nothing waits and nothing more will

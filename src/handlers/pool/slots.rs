@@ -16,6 +16,7 @@ use super::loads::Loads;
 use super::message::Verdict;
 use super::reached;
 use crate::JobContext;
+use crate::wakeup::wait_for;
 
 /// About what a line has besides the fields of its job.
 const LINE_BYTES: usize = 320;
@@ -357,33 +358,21 @@ impl Slots {
     /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`](super::room::Room) before it waits
     /// for anything else. If this is dropped, no job is lost.
     pub(super) async fn take(&self, program: u64) -> Request {
-        loop {
-            let mut arrived = pin!(self.arrived.notified());
-            // From here on, no wake-up is lost. Only now look.
-            arrived.as_mut().enable();
-            if let Some(request) = self.try_take(program) {
-                return request;
-            }
-            arrived.await;
-        }
+        wait_for(&self.arrived, || self.try_take(program)).await
     }
 
     /// Does the same for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
     /// `None` if a job arrives after `until`.
     pub(super) async fn take_ahead(&self, program: u64, until: Instant) -> Option<Request> {
-        loop {
-            let mut surplus = pin!(self.surplus.notified());
-            surplus.as_mut().enable();
+        wait_for(&self.surplus, || {
             if Instant::now() > until {
                 // Another program may take it.
                 self.surplus.notify_one();
-                return None;
+                return Some(None);
             }
-            if let Some(request) = self.try_take_ahead(program) {
-                return Some(request);
-            }
-            surplus.await;
-        }
+            self.try_take_ahead(program).map(Some)
+        })
+        .await
     }
 
     /// As [`Slots::take`], without waiting.
@@ -437,14 +426,7 @@ impl Slots {
 
     /// Waits until there are more jobs than programs. More than one caller may learn of it.
     pub(super) async fn wanted(&self) {
-        loop {
-            let mut wanted = pin!(self.wanted.notified());
-            wanted.as_mut().enable();
-            if self.lock().is_short() {
-                return;
-            }
-            wanted.await;
-        }
+        wait_for(&self.wanted, || self.lock().is_short().then_some(())).await;
     }
 
     /// Accepts jobs again after [`Slots::close`].
