@@ -2,12 +2,13 @@
 //! sees it, the heartbeat that keeps its lease and the settler that ends it.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
 use super::load::Burden;
 use super::report::Report;
+use crate::broker::mutex::lock;
 use crate::broker::{AttemptEnd, Entry, Error};
 use crate::job::{Envelope, GateName, JobSpec, Outcome, TraceContext};
 
@@ -45,7 +46,7 @@ impl Delivery {
 
     /// Notes that it may hold places in these gates from now on.
     pub(crate) fn note_gates(&self, gates: &[GateName]) {
-        let mut known = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.gates);
         for gate in gates {
             if !known.contains(gate) {
                 known.push(gate.clone());
@@ -55,7 +56,7 @@ impl Delivery {
 
     /// Returns the gates in which it may hold places.
     pub(crate) fn gates(&self) -> Vec<GateName> {
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.gates).clone()
     }
 
     /// Returns the span of its attempt, if it has one.

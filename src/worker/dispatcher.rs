@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -18,6 +18,7 @@ use super::delivery::Delivery;
 use super::limits::{Limits, Place};
 use super::load::{Burden, Load, MOST_BYTES};
 use super::quota::Quota;
+use crate::broker::mutex::lock;
 
 /// The deliveries that wait for a slot, and their total bytes.
 #[derive(Debug, Default)]
@@ -67,10 +68,6 @@ struct Limited {
 }
 
 impl Limited {
-    fn lock(&self) -> MutexGuard<'_, Backlog> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Lets the reader go on if it need not wait for the backlog any more.
     fn tell_reader(&self, backlog: &Backlog) {
         if backlog.presses_until(Instant::now()).is_none() {
@@ -175,7 +172,7 @@ impl Dispatcher {
     /// Does the same, but not while the deliveries that wait for a slot, or those that are put off or set aside, are too large
     /// together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
-        let is_light = || !self.lock().is_heavy() && !self.load.is_heavy();
+        let is_light = || !lock(&self.waiting).is_heavy() && !self.load.is_heavy();
         wait_for(&self.load.lightened, || is_light().then_some(())).await;
         self.reserve(most).await
     }
@@ -243,7 +240,7 @@ impl Dispatcher {
     /// Hands deliveries to the slots.
     fn enqueue(&self, deliveries: Vec<Arc<Delivery>>) {
         let count = deliveries.len();
-        self.lock().push(deliveries);
+        lock(&self.waiting).push(deliveries);
         for _ in 0..count.min(self.threads) {
             self.arrived.notify_one();
         }
@@ -254,7 +251,7 @@ impl Dispatcher {
     pub(crate) fn requeue(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
         if let (Some(limited), Some(place)) = (&self.limited, self.place_of(&delivery)) {
             let _turn = limited.limits.turns.take();
-            let (mut backlog, now) = (limited.lock(), Instant::now());
+            let (mut backlog, now) = (lock(&limited.backlog), Instant::now());
             if self.closed.load(Ordering::Acquire) {
                 return Err(delivery);
             }
@@ -263,7 +260,7 @@ impl Dispatcher {
                 return Ok(());
             }
         }
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
             return Err(delivery);
@@ -307,7 +304,7 @@ impl Dispatcher {
 
     /// Changes what waits, and notifies if it was too large before and is not any more.
     fn update_waiting<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
-        let mut waiting = self.lock();
+        let mut waiting = lock(&self.waiting);
         let was_heavy = waiting.is_heavy();
         let result = change(&mut waiting);
         let is_heavy = waiting.is_heavy();
@@ -327,7 +324,7 @@ impl Dispatcher {
 
     /// Notes that a slot has to wait for its handler, so that another one takes over.
     pub(crate) fn yield_to_next(&self) {
-        if !self.lock().deliveries.is_empty() {
+        if !lock(&self.waiting).deliveries.is_empty() {
             self.arrived.notify_one();
         }
     }
@@ -346,7 +343,7 @@ impl Dispatcher {
     /// Hands to the slots what may start now that there are places. Returns true if there is anything.
     fn start_backlog(&self) -> bool {
         let Some(limited) = &self.limited else { return false };
-        let mut backlog = limited.lock();
+        let mut backlog = lock(&limited.backlog);
         // `close` sets this before it takes out what waits.
         if self.closed.load(Ordering::Acquire) {
             return false;
@@ -372,7 +369,7 @@ impl Dispatcher {
             let mut relieved = std::pin::pin!(limited.relieved.notified());
             // From here on, no wake-up is lost. Only now look.
             relieved.as_mut().enable();
-            let Some(until) = limited.lock().presses_until(Instant::now()) else { return };
+            let Some(until) = lock(&limited.backlog).presses_until(Instant::now()) else { return };
             // Whether it was relieved or not, the next look shows.
             tokio::time::timeout_at(until.into(), relieved).await.ok();
         }
@@ -380,7 +377,7 @@ impl Dispatcher {
 
     /// Returns how many deliveries wait for others of their type or key.
     pub(crate) fn in_backlog(&self) -> usize {
-        self.limited.as_ref().map_or(0, |limited| limited.lock().len())
+        self.limited.as_ref().map_or(0, |limited| lock(&limited.backlog).len())
     }
 
     /// Takes out the deliveries that have waited too long for others of their type or key. They used no room. Returns with each
@@ -388,7 +385,7 @@ impl Dispatcher {
     pub(crate) fn overdue(&self) -> Vec<PutOff> {
         let (Some(limited), now) = (&self.limited, Instant::now()) else { return Vec::new() };
         let overdue = {
-            let mut backlog = limited.lock();
+            let mut backlog = lock(&limited.backlog);
             let overdue = backlog.overdue(now);
             limited.tell_reader(&backlog);
             overdue
@@ -403,7 +400,7 @@ impl Dispatcher {
     /// Takes the matching deliveries out of those that wait, and gives their room back.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool) -> Vec<Arc<Delivery>> {
         let backlog = self.limited.as_ref().map(|limited| {
-            let mut backlog = limited.lock();
+            let mut backlog = lock(&limited.backlog);
             let withdrawn = backlog.withdraw(&matches);
             limited.tell_reader(&backlog);
             withdrawn
@@ -424,16 +421,12 @@ impl Dispatcher {
     pub(crate) fn close(&self) -> Vec<Arc<Delivery>> {
         self.closed.store(true, Ordering::Release);
         // From here on, nothing leaves the backlog for the slots.
-        let backlog = self.limited.as_ref().map(|limited| limited.lock().withdraw(|_| true));
+        let backlog = self.limited.as_ref().map(|limited| lock(&limited.backlog).withdraw(|_| true));
         let mut unstarted = self.update_waiting(|waiting| waiting.withdraw(|_| true));
         unstarted.extend(backlog.into_iter().flatten());
         self.arrived.notify_one();
         self.arrived.notify_waiters();
         unstarted
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -446,7 +439,7 @@ impl Limited {
         let (mut ready, mut put_off) = (Vec::with_capacity(deliveries.len()), Vec::new());
         // Nobody enters between a job that ends and the one that waits for its place.
         let _turn = self.limits.turns.take();
-        let (mut backlog, now) = (self.lock(), Instant::now());
+        let (mut backlog, now) = (lock(&self.backlog), Instant::now());
         for delivery in deliveries {
             let place = self.limits.place_of(&delivery);
             match place.filter(|place| !self.limits.enter(*place, now)) {

@@ -2,13 +2,14 @@
 //! share their places. It only counts: who may start now, and when a job that may not should come back.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
 use super::delivery::Delivery;
 use super::turns::Turns;
+use crate::broker::mutex::lock;
 use crate::job::{JobType, Lane, Policy};
 
 /// A job that may not start is put off for at least this long …
@@ -184,7 +185,7 @@ impl Limits {
 
     /// Takes a place behind all its gates, and returns true; takes none and returns false if one of them is full.
     pub(super) fn enter(&self, place: Place, now: Instant) -> bool {
-        let mut gates = self.lock();
+        let mut gates = lock(&self.gates);
         if place.bounds().any(|bound| gates.is_full(bound)) {
             return false;
         }
@@ -201,7 +202,7 @@ impl Limits {
 
     /// Gives a place back. `ran` is how long the attempt took, if it started.
     pub(super) fn leave(&self, place: Place, ran: Option<Duration>) {
-        let mut gates = self.lock();
+        let mut gates = lock(&self.gates);
         for bound in place.bounds() {
             let Some(passage) = gates.passages.get_mut(&bound.gate) else { continue };
             passage.live = passage.live.saturating_sub(1);
@@ -214,7 +215,7 @@ impl Limits {
     /// Returns the gate that a delivery waits for, and how many pass it in a moment. `None` if it waits for one that lets fewer
     /// pass than run behind it.
     pub(super) fn quick_gate(&self, place: Place) -> Option<(Bound, usize)> {
-        let gates = self.lock();
+        let gates = lock(&self.gates);
         let mut quickest = None;
         for bound in place.bounds().filter(|bound| gates.is_full(*bound)) {
             let pass = gates.passages.get(&bound.gate)?.pass_in_a_moment(bound)?;
@@ -227,15 +228,11 @@ impl Limits {
 
     /// Returns after how long a job of this lane that may not start should come back.
     pub(super) fn put_off(&self, place: Place, lane: Lane, now: Instant) -> Duration {
-        let mut gates = self.lock();
+        let mut gates = lock(&self.gates);
         let full: Vec<Bound> = place.bounds().filter(|bound| gates.is_full(*bound)).collect();
         let put_off =
             |bound: &Bound| Some(gates.passages.get_mut(&bound.gate)?.put_off(bound.most, lane, now));
         full.iter().filter_map(put_off).max().unwrap_or(SHORTEST)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Gates> {
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -404,7 +401,7 @@ mod tests {
             assert!(limits.enter(place(nth), now));
             limits.leave(place(nth), None);
         }
-        let gates = limits.lock();
+        let gates = lock(&limits.gates);
         assert!(gates.passages.len() <= MOST_IDLE + 1, "{}", gates.passages.len());
         assert!(place(0).bounds().all(|bound| gates.passages.contains_key(&bound.gate)));
     }

@@ -31,7 +31,7 @@ use std::collections::BTreeSet;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -49,6 +49,7 @@ use self::slots::{Answer, Request, Slots};
 use super::process::Setting;
 use super::{Error, output};
 use crate::broker::PoolDown;
+use crate::broker::mutex::lock;
 use crate::event::{Event, Events};
 use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction, jittered};
 use crate::{Handler, JobContext, JobError, RawPayload};
@@ -404,10 +405,6 @@ impl Shared {
         let Tally { busy, idle, starting, leaving, memory } = self.board.tally();
         events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, leaving, memory });
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until an instant, forever if there is none.

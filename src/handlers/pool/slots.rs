@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -16,6 +16,7 @@ use super::loads::Loads;
 use super::message::Verdict;
 use super::reached;
 use crate::JobContext;
+use crate::broker::mutex::lock;
 use crate::wakeup::wait_for;
 
 /// About what a line has besides the fields of its job.
@@ -256,7 +257,7 @@ impl Slots {
 
     /// Lets a job wait for a program, and returns its number. Once the pool has stopped, the job's answer is dropped.
     pub(super) fn push(&self, request: impl FnOnce(u64) -> Request) -> u64 {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let number = state.next;
         state.next += 1;
         let request = request(number);
@@ -272,7 +273,7 @@ impl Slots {
     /// has begun.
     pub(super) fn put_back(&self, mut request: Request) {
         request.until = Instant::now() + request.patience;
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if !state.closed && !request.cut.is_raised() {
             self.watch(&mut state, request.until);
             state.queue_of(&request).push_front(request);
@@ -282,7 +283,7 @@ impl Slots {
 
     /// Takes a job out. Returns false if it does not wait any more.
     pub(super) fn withdraw(&self, number: u64) -> bool {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let before = state.queued();
         state.waiting.retain(|request| request.number != number);
         if !state.alone.is_empty() {
@@ -299,7 +300,7 @@ impl Slots {
             let mut sooner = pin!(self.sooner.notified());
             // From here on, no wake-up is lost. Only now look.
             sooner.as_mut().enable();
-            let look_at = self.lock().look_at;
+            let look_at = lock(&self.state).look_at;
             tokio::select! {
                 () = sooner => {}
                 () = reached(look_at) => drop(self.take_overdue(Instant::now())),
@@ -308,7 +309,7 @@ impl Slots {
     }
 
     fn take_overdue(&self, now: Instant) -> Vec<Request> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let all = std::mem::take(&mut state.waiting).into_iter().chain(std::mem::take(&mut state.alone));
         let (overdue, left) = all.partition::<Vec<_>, _>(|request| request.until <= now);
         state.look_at = left.iter().map(|request| request.until).min();
@@ -377,7 +378,7 @@ impl Slots {
 
     /// As [`Slots::take`], without waiting.
     pub(super) fn try_take(&self, program: u64) -> Option<Request> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let chosen = state.loads.chosen();
         let request = state.next(program);
         if request.is_some() || state.loads.chosen() != chosen {
@@ -388,7 +389,7 @@ impl Slots {
 
     /// As [`Slots::take_ahead`], without waiting.
     pub(super) fn try_take_ahead(&self, program: u64) -> Option<Request> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let request = state.next_ahead(program, Instant::now())?;
         // There may be more than one.
         self.ring(state);
@@ -397,7 +398,7 @@ impl Slots {
 
     /// Returns the jobs that a program with these places gets now: its share, so that the others get as many.
     pub(super) fn try_take_all(&self, program: u64, places: Places) -> Taken {
-        let (mut state, mut taken) = (self.lock(), Taken::default());
+        let (mut state, mut taken) = (lock(&self.state), Taken::default());
         let chosen = state.loads.chosen();
         while taken.begin.len() < places.begin {
             let is_first = taken.begin.is_empty();
@@ -426,7 +427,7 @@ impl Slots {
 
     /// Waits until there are more jobs than programs. More than one caller may learn of it.
     pub(super) async fn wanted(&self) {
-        wait_for(&self.wanted, || self.lock().is_short().then_some(())).await;
+        wait_for(&self.wanted, || lock(&self.state).is_short().then_some(())).await;
     }
 
     /// Accepts jobs again after [`Slots::close`].
@@ -436,7 +437,7 @@ impl Slots {
 
     /// Drops the jobs that wait, and those that still come.
     pub(super) fn close(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.closed = true;
         let waiting = (std::mem::take(&mut state.waiting), std::mem::take(&mut state.alone));
         drop(state);
@@ -445,14 +446,10 @@ impl Slots {
 
     /// Changes the room for jobs, and wakes those who may have waited for that.
     pub(super) fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         change(&mut state);
         self.pass_on(&state);
         self.ring(state);
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -712,7 +709,7 @@ mod tests {
         assert!(!busy.is_free_ahead());
         busy.take();
         assert!(!busy.is_free() && busy.is_free_ahead());
-        assert_eq!(slots.lock().share(), 1, "two jobs for two programs");
+        assert_eq!(lock(&slots.state).share(), 1, "two jobs for two programs");
         for want in [1, 2] {
             assert_eq!(taken_ahead(&slots), Some(want));
             busy.take_ahead();
@@ -778,7 +775,7 @@ mod tests {
         let now = Instant::now();
         let ahead = |left: Duration| {
             expiring.held_lease().expires_at((now + left).into_std());
-            slots.lock().next_ahead(0, now).map(|request| request.number)
+            lock(&slots.state).next_ahead(0, now).map(|request| request.number)
         };
         assert_eq!(ahead(DOUBT_EVERY), None);
         assert_eq!(ahead(3 * DOUBT_EVERY), Some(number));

@@ -1,9 +1,10 @@
 //! The series of a queue's state, which only its leader reports.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge};
+use streamfleet_engine::mutex::lock;
 
 use super::Maker;
 use crate::broker::QueueSnapshot;
@@ -80,7 +81,7 @@ impl StateSeries {
         self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
         let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
-        let mut before = self.added_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = lock(&self.added_before);
         if let Some(before) = *before {
             for ((counter, before), now) in self.added.iter().zip(before).zip(added) {
                 // A stream that was created again counts from 0.
@@ -126,7 +127,7 @@ impl StateSeries {
         for gauge in of_gates.into_iter().chain([&self.backlog, &self.collected, &self.last_tick]) {
             gauge.set(0.0);
         }
-        *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.added_before) = None;
     }
 }
 
