@@ -176,10 +176,7 @@ impl Executor {
             self.dispatcher.yield_to_next();
         }
         while held_lease.silence(now) >= self.starts_within && !held_lease.is_cut() {
-            tokio::select! {
-                () = tokio::time::sleep(CONFIRM_EVERY) => {}
-                () = held_lease.token().cancelled() => {}
-            }
+            held_lease.token().run_until_cancelled(tokio::time::sleep(CONFIRM_EVERY)).await;
             now = Instant::now();
         }
         if held_lease.is_cut() { Err(held_lease.outcome()) } else { Ok(now) }
@@ -280,9 +277,8 @@ impl Executor {
                     if !error.is_transient() {
                         return Err(error);
                     }
-                    tokio::select! {
-                        () = backoff.wait(&error) => {}
-                        () = delivery.held_lease.token().cancelled() => return Ok(Err(Outcome::Interrupted)),
+                    if delivery.held_lease.token().run_until_cancelled(backoff.wait(&error)).await.is_none() {
+                        return Ok(Err(Outcome::Interrupted));
                     }
                 }
             }

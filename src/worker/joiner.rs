@@ -74,11 +74,7 @@ impl Joiner {
             };
             self.report_error(&error);
             self.report_first_try(false);
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = backoff.wait(&error) => {}
-            }
+            let Some(()) = self.stop.run_until_cancelled(backoff.wait(&error)).await else { return };
         }
     }
 

@@ -426,10 +426,7 @@ impl QueueWorker {
 
 /// Ends once handlers have had enough time to end by themselves.
 async fn patience(deadline: Instant, hurry: &CancellationToken) {
-    tokio::select! {
-        () = tokio::time::sleep_until(deadline.into()) => {}
-        () = hurry.cancelled() => {}
-    }
+    hurry.run_until_cancelled(tokio::time::sleep_until(deadline.into())).await;
 }
 
 /// Runs one slot: one attempt at a time.

@@ -190,10 +190,7 @@ impl Reader {
     /// Waits until the other reader calls for help. Returns false if the reader is stopped.
     async fn is_called(&self) -> bool {
         self.monitor.idle();
-        tokio::select! {
-            () = self.reading.help.notified() => true,
-            () = self.stop.cancelled() => false,
-        }
+        self.stop.run_until_cancelled(self.reading.help.notified()).await.is_some()
     }
 
     /// Wakes others if there may be more than this reader can take, or if it stops waiting on the streams.
@@ -221,11 +218,9 @@ impl Reader {
             let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
             let pause = FRESH_FOR.saturating_mul(members.clamp(1, MOST_RARELY));
             self.monitor.idle();
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return false,
-                () = tokio::time::sleep(pause) => {}
-            }
+            let Some(()) = self.stop.run_until_cancelled(tokio::time::sleep(pause)).await else {
+                return false;
+            };
             let answered = self.admission.refresh(self.queue.link()).await;
             self.note(answered.then_some(0));
         }
@@ -239,11 +234,7 @@ impl Reader {
 
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return None,
-            () = self.dispatcher.relieved() => {}
-        }
+        self.stop.run_until_cancelled(self.dispatcher.relieved()).await?;
         let mut room = loop {
             tokio::select! {
                 biased;
@@ -369,10 +360,7 @@ impl Reader {
             let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
             self.report_unserved(&why);
         }
-        tokio::select! {
-            () = backoff.wait(error) => {}
-            () = self.stop.cancelled() => return,
-        }
+        let Some(()) = self.stop.run_until_cancelled(backoff.wait(error)).await else { return };
         if error.class() == Some(Class::NoGroup) {
             match self.rejoin().await {
                 Ok(()) => self.report_served(),
@@ -443,11 +431,7 @@ impl Reader {
             self.outbox.push_now(work);
         }
         // While Redis takes no outcomes, there is no room, and a worker that stops must not wait for any.
-        tokio::select! {
-            biased;
-            () = self.outbox.await_room() => {}
-            () = self.stop.cancelled() => {}
-        }
+        self.stop.run_until_cancelled(self.outbox.await_room()).await;
         taken
     }
 }
