@@ -475,7 +475,7 @@ impl Attempt<'_> {
             return Some(FailureKind::Unknown);
         }
         let last = self.ledger.get(step)?.errors.last()?;
-        FailureKind::ALL.into_iter().find(|kind| kind.as_str() == last.kind)
+        FailureKind::named(&last.kind)
     }
 
     /// Returns what the steps returned, as one JSON object by their names; `None` if that is nothing, or too large.

@@ -226,21 +226,15 @@ pub enum SinkKind {
     Mail,
 }
 
-impl SinkKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] =
-        [Self::Dingtalk, Self::Feishu, Self::Wecom, Self::Slack, Self::Webhook, Self::Mail];
-
+variants! {
     /// Returns the name of the kind, as the configuration has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Dingtalk => "dingtalk",
-            Self::Feishu => "feishu",
-            Self::Wecom => "wecom",
-            Self::Slack => "slack",
-            Self::Webhook => "webhook",
-            Self::Mail => "mail",
-        }
+    SinkKind {
+        Dingtalk = "dingtalk",
+        Feishu = "feishu",
+        Wecom = "wecom",
+        Slack = "slack",
+        Webhook = "webhook",
+        Mail = "mail",
     }
 }
 
