@@ -1,7 +1,7 @@
 //! Enums whose variants have names, which Redis, configurations and users have for them.
 
-/// Gives each variant of an enum its name: declares `ALL`, `as_str` with this documentation, `named`, which is the way back, and
-/// `Display` if the enum is followed by `: Display`.
+/// Gives each variant of an enum its name: declares `ALL`, `NAMES`, `as_str` with this documentation, `named`, which is
+/// the way back, and `Display` if the enum is followed by `: Display`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! variants {
@@ -9,6 +9,10 @@ macro_rules! variants {
         impl $enum {
             /// All of them.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
+
+            /// Their names.
+            #[doc(hidden)]
+            pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
 
             $(#[$doc])+
             pub fn as_str(self) -> &'static str {

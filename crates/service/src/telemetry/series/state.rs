@@ -8,7 +8,8 @@ use streamfleet_engine::mutex::lock;
 
 use super::Maker;
 use crate::broker::QueueSnapshot;
-use crate::telemetry::catalogue::{self, CONSUMERS, LANES, STATES};
+use crate::job::Lane;
+use crate::telemetry::catalogue::{self, CONSUMERS, STATES};
 use crate::telemetry::unix_time::unix_seconds;
 
 /// The series of a queue's state.
@@ -31,9 +32,9 @@ pub(in super::super) struct StateSeries {
     collected: Gauge,
     took: Gauge,
     last_tick: Gauge,
-    added: [Counter; LANES.len()],
+    added: [Counter; Lane::ALL.len()],
     /// The last values read, while this process leads.
-    added_before: Mutex<Option<[u64; LANES.len()]>>,
+    added_before: Mutex<Option<[u64; Lane::ALL.len()]>>,
 }
 
 impl StateSeries {
@@ -58,7 +59,7 @@ impl StateSeries {
             collected: gauge(&catalogue::COLLECTED),
             took: gauge(&catalogue::COLLECTOR_DURATION),
             last_tick: gauge(&catalogue::LAST_TICK),
-            added: LANES.map(|lane| maker.counter(&catalogue::ENTRIES_ADDED, &[queue, lane])),
+            added: Lane::NAMES.map(|lane| maker.counter(&catalogue::ENTRIES_ADDED, &[queue, lane])),
             added_before: Mutex::default(),
         }
     }
