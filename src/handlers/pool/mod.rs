@@ -3,7 +3,7 @@
 //!
 //! A job waits in the `slots` until a program has room; of several, the `loads` say which one gets it. Each place of the pool
 //! (`seat`) starts a `program`, when it is wanted and the `restarts` allow it, and runs its `session`: the session waits for jobs
-//! (`taking`), writes (`outgoing`) and reads the lines (`message`, `payload`), keeps the bounds of its `jobs`, of whose `cuts` it
+//! (`taking`), writes (`outgoing`, `written`, `payload`) and reads the lines (`message`), keeps the bounds of its `jobs`, of whose `cuts` it
 //! hears, and ends the program. `ended` says what becomes of its jobs then. The `board` shows what all programs are doing, and
 //! `reports` logs what they say.
 
@@ -27,6 +27,7 @@ mod session;
 mod slots;
 mod taking;
 mod words;
+mod written;
 
 use std::collections::BTreeSet;
 use std::future::pending;
