@@ -2,6 +2,7 @@
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
 mod mode;
+mod order;
 mod recover;
 mod standby;
 mod take;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::mode::Mode;
+use self::order::{most_of, order, per_lane};
 use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
 use super::delivery::{Delivery, SettlerInput};
@@ -53,10 +55,6 @@ const READ_BYTES: usize = 16 * 1024 * 1024;
 /// While another lane has a backlog, a lane that was empty is checked again only after this long: each check is a round
 /// trip that the backlog waits for.
 const QUIET_FOR: Duration = Duration::from_millis(5);
-
-/// While many jobs wait for the queue's own gate, a read takes this many entries of a lane that has its turn: the gate's room
-/// is in order, so no lane starves.
-const CROWDED_ENTRIES: usize = 10;
 
 /// When each lane was last found empty, in the order of [`Lane::ALL`].
 type Empty = [Option<Instant>; 3];
@@ -443,61 +441,5 @@ fn parse(entry: Entry) -> Result<(JobSpec, crate::job::Envelope), (Entry, String
     match JobSpec::parse(envelope, entry.id, entry.lane) {
         Ok(job) => Ok((job, entry.envelope.unwrap_or_default())),
         Err(malformed) => Err((entry, malformed.to_string())),
-    }
-}
-
-/// Returns the order in which one round reads the lanes. High usually comes first. Some rounds begin with another lane,
-/// so that no lane starves: 4 of 16 with normal, 1 of 16 with low.
-fn order(round: u32) -> [Lane; 3] {
-    match round % 16 {
-        15 => [Lane::Low, Lane::High, Lane::Normal],
-        3 | 7 | 11 | 14 => [Lane::Normal, Lane::High, Lane::Low],
-        _ => [Lane::High, Lane::Normal, Lane::Low],
-    }
-}
-
-/// Returns the most entries that a round reads of a lane. While many jobs wait for the queue's own gate, those that it lets
-/// pass are in the high lane; others would only wait, so only a few of the lane that has its turn are read.
-fn most_of(lane: Lane, round: u32, crowded: bool) -> usize {
-    match (crowded, lane == Lane::High, lane == order(round)[0]) {
-        (false, _, _) | (true, true, _) => usize::MAX,
-        (true, false, true) => CROWDED_ENTRIES,
-        (true, false, false) => 0,
-    }
-}
-
-/// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the room.
-fn per_lane(room: usize) -> usize {
-    room.div_ceil(Lane::ALL.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_lane_is_read_first_in_some_round_and_high_in_most() {
-        let firsts: Vec<_> = (0..16).map(|round| order(round)[0]).collect();
-        let share = |lane| firsts.iter().filter(|first| **first == lane).count();
-        assert_eq!((share(Lane::High), share(Lane::Normal), share(Lane::Low)), (11, 4, 1));
-    }
-
-    #[test]
-    fn while_many_wait_for_the_gate_of_the_queue_each_lane_has_its_turn() {
-        for lane in Lane::ALL {
-            let most = (0..16).map(|round| most_of(lane, round, true)).max();
-            assert_eq!(most, Some(if lane == Lane::High { usize::MAX } else { CROWDED_ENTRIES }));
-            assert_eq!(most_of(lane, 0, false), usize::MAX);
-        }
-        assert_eq!((most_of(Lane::Low, 0, true), most_of(Lane::Low, 15, true)), (0, CROWDED_ENTRIES));
-    }
-
-    #[test]
-    fn every_round_reads_every_lane() {
-        for round in 0..16 {
-            let mut lanes = order(round).to_vec();
-            lanes.sort();
-            assert_eq!(lanes, Lane::ALL);
-        }
     }
 }
