@@ -246,20 +246,17 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
     ];
     let mut view = output::facts(&facts);
     if !status.attempts.is_empty() {
-        let mut table = output::table(&[
-            Column::from("started"),
-            Column::from("took"),
-            Column::state("outcome"),
-            Column::wide("worker"),
-            Column::from("error"),
-        ]);
-        for attempt in &status.attempts {
-            let [outcome, worker] = [&attempt.outcome, &attempt.worker].map(|text| harmless(text));
-            // An error keeps its line breaks.
-            let error = attempt.error.clone();
-            table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
-        }
-        view = view.then(table);
+        view = view.then(output::table_of(
+            &status.attempts,
+            &[
+                (Column::from("started"), &|attempt| time(attempt.started)),
+                (Column::from("took"), &|attempt| short(attempt.duration())),
+                (Column::state("outcome"), &|attempt| harmless(&attempt.outcome)),
+                (Column::wide("worker"), &|attempt| harmless(&attempt.worker)),
+                // An error keeps its line breaks.
+                (Column::from("error"), &|attempt| attempt.error.clone()),
+            ],
+        ));
     }
     let shown = &status.log[status.log.len().saturating_sub(LOG_SHOWN)..];
     if !shown.is_empty() {

@@ -52,16 +52,11 @@ pub enum SpanLoss {
     Unreachable,
 }
 
-impl SpanLoss {
-    /// Every way to lose spans.
-    pub const ALL: [Self; 3] = [Self::Full, Self::Refused, Self::Unreachable];
-
+variants! {
     /// Returns the value of the metrics' `reason` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Refused => "refused",
-            Self::Unreachable => "unreachable",
-        }
+    SpanLoss {
+        Full = "full",
+        Refused = "refused",
+        Unreachable = "unreachable",
     }
 }

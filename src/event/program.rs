@@ -43,22 +43,24 @@ pub enum PoolEnding {
     NotStarted,
 }
 
-impl PoolEnding {
-    /// Every way to end.
-    pub const ALL: [Self; 11] = [
-        Self::MaxJobs,
-        Self::MaxLifetime,
-        Self::MaxMemory,
-        Self::Idle,
-        Self::Reload,
-        Self::Stopped,
-        Self::Exited,
-        Self::Crashed,
-        Self::Nonsense,
-        Self::Cut,
-        Self::NotStarted,
-    ];
+variants! {
+    /// Returns the value of the metrics' `reason` label.
+    PoolEnding {
+        MaxJobs = "max_jobs",
+        MaxLifetime = "max_lifetime",
+        MaxMemory = "max_memory",
+        Idle = "idle",
+        Reload = "reload",
+        Stopped = "stopped",
+        Exited = "exited",
+        Crashed = "crashed",
+        Nonsense = "nonsense",
+        Cut = "cut",
+        NotStarted = "not_started",
+    }
+}
 
+impl PoolEnding {
     /// Returns true if the program failed, rather than being ended by its pool or ending in order.
     pub fn is_failure(self) -> bool {
         match self {
@@ -70,23 +72,6 @@ impl PoolEnding {
             | Self::Reload
             | Self::Stopped
             | Self::Exited => false,
-        }
-    }
-
-    /// Returns the value of the metrics' `reason` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxJobs => "max_jobs",
-            Self::MaxLifetime => "max_lifetime",
-            Self::MaxMemory => "max_memory",
-            Self::Idle => "idle",
-            Self::Reload => "reload",
-            Self::Stopped => "stopped",
-            Self::Exited => "exited",
-            Self::Crashed => "crashed",
-            Self::Nonsense => "nonsense",
-            Self::Cut => "cut",
-            Self::NotStarted => "not_started",
         }
     }
 }

@@ -54,12 +54,8 @@ impl Invoker {
     pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
         let mut threads = Threads { current: None, alive: Arc::new(()) };
         loop {
-            let notification = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                notification = receiver.items.recv() => notification,
-            };
-            let Some(notification) = notification else { break };
+            let received = stop.run_until_cancelled(receiver.items.recv()).await;
+            let Some(notification) = received.flatten() else { break };
             self.call(notification, self.limit, &mut threads).await;
             self.note_dropped(receiver.dropped.take());
         }

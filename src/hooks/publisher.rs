@@ -53,10 +53,9 @@ impl Publisher {
                 pause = PAUSES.0;
                 continue;
             }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => continue,
-                () = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())) => {}
+            let paused = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random()));
+            if stop.run_until_cancelled(paused).await.is_none() {
+                continue;
             }
             pause = (2 * pause).min(PAUSES.1);
             // The time of an event is the time of its entry, so what is old by now would have the wrong time.

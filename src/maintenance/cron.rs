@@ -334,10 +334,8 @@ fn refresh_after(live: u64) -> Duration {
 }
 
 async fn pause(context: &Context) {
-    tokio::select! {
-        () = context.stop.cancelled() => {}
-        () = tokio::time::sleep(jittered(PAUSE, 0.0..1.0, rand::random())) => {}
-    }
+    let pause = jittered(PAUSE, 0.0..1.0, rand::random());
+    context.stop.run_until_cancelled(tokio::time::sleep(pause)).await;
 }
 
 /// Submits these ticks. Returns false if another process was first. If an answer is lost, asks again: nothing else tells

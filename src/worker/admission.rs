@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -18,6 +18,7 @@ use super::lease::EntryKey;
 use super::outbox::Outbox;
 use super::refused_rooms::RefusedRooms;
 use super::rules_check::RulesCheck;
+use crate::broker::mutex::lock;
 use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
 use crate::event::Events;
 use crate::job::{FairShare, GateName, Limits, Outcome, Rules};
@@ -294,7 +295,7 @@ impl Admission {
         }
         let (known, entry) = (self.known(), delivery.key());
         let places = gates.into_iter().map(|gate| HeldPlace::new(gate, entry, end, &known.rules));
-        let mut given_back = self.given_back();
+        let mut given_back = lock(&self.given_back);
         let room = MAX_WAITING.saturating_sub(given_back.len());
         given_back.extend(places.take(room));
         drop(given_back);
@@ -303,11 +304,7 @@ impl Admission {
 
     /// Returns true while Redis has not said that it has taken back what this entry held.
     pub(crate) fn is_giving_back(&self, entry: EntryKey) -> bool {
-        self.given_back().iter().any(|place| place.entry == entry)
-    }
-
-    fn given_back(&self) -> MutexGuard<'_, VecDeque<HeldPlace>> {
-        self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.given_back).iter().any(|place| place.entry == entry)
     }
 
     /// Gives back places, lets those in who wait for them, reads rules that have changed, and returns what has not started
@@ -321,8 +318,7 @@ impl Admission {
             }
             if self.is_closed() {
                 for delivery in dispatcher.withdraw(|_| true) {
-                    let unstarted = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
-                    outbox.push_now(SettlerInput::Finished(unstarted));
+                    outbox.push_now(SettlerInput::not_run(delivery, Outcome::Interrupted));
                 }
             }
             match self.give_back().await {
@@ -344,7 +340,8 @@ impl Admission {
     pub(crate) async fn give_back(&self) -> Result<(), Error> {
         let mut failed = Ok(());
         loop {
-            let places: Vec<HeldPlace> = self.given_back().iter().take(MAX_GIVEN_BACK).cloned().collect();
+            let places: Vec<HeldPlace> =
+                lock(&self.given_back).iter().take(MAX_GIVEN_BACK).cloned().collect();
             if places.is_empty() {
                 return failed;
             }
@@ -363,7 +360,7 @@ impl Admission {
                     Err(error) => failed = Err(error),
                 }
             }
-            self.given_back().drain(..places.len());
+            lock(&self.given_back).drain(..places.len());
         }
     }
 }

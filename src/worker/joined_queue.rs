@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admission;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::outbox::Outbox;
@@ -31,8 +31,7 @@ impl JoinedQueue {
     /// Ends those of the deliveries that have not started which match. They go straight to the settler.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool, outcome: &Outcome) {
         for delivery in self.dispatcher.withdraw(matches) {
-            let not_run = FinishedAttempt::not_run(delivery, outcome.clone());
-            self.outbox.push_now(SettlerInput::Finished(not_run));
+            self.outbox.push_now(SettlerInput::not_run(delivery, outcome.clone()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Joins one queue, trying again until it succeeds, whatever happens to the others. Then its queue worker starts working.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -10,6 +10,7 @@ use super::QueueConfig;
 use super::backoff::RedisBackoff;
 use super::joined_queue::JoinedQueues;
 use super::queue_worker::{QueueWorker, Shared};
+use crate::broker::mutex::lock;
 use crate::broker::{Error, Joined, Queue};
 use crate::event::Event;
 use crate::health::{Monitor, QueueHealth};
@@ -48,12 +49,12 @@ pub(super) struct QueueWorkers(Mutex<Vec<QueueWorker>>);
 
 impl QueueWorkers {
     fn add(&self, queue_worker: QueueWorker) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(queue_worker);
+        lock(&self.0).push(queue_worker);
     }
 
     /// Hands them over to be stopped.
     pub(super) fn take(&self) -> Vec<QueueWorker> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 }
 
@@ -73,11 +74,7 @@ impl Joiner {
             };
             self.report_error(&error);
             self.report_first_try(false);
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = backoff.wait(&error) => {}
-            }
+            let Some(()) = self.stop.run_until_cancelled(backoff.wait(&error)).await else { return };
         }
     }
 

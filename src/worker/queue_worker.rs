@@ -11,7 +11,7 @@ use super::admission::Admission;
 use super::alarm::Alarm;
 use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
-use super::delivery::{FinishedAttempt, SettlerInput};
+use super::delivery::SettlerInput;
 use super::dispatcher::Dispatcher;
 use super::duty::Duty;
 use super::executor::Executor;
@@ -238,9 +238,8 @@ impl Parts {
     /// Hands nothing more to the slots, and gives back what waits for one.
     fn give_back_unstarted(&self) {
         for delivery in self.dispatcher.close() {
-            let not_run = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
             // Nothing makes room while Redis is away, and the drain must begin all the same.
-            self.outbox.push_now(SettlerInput::Finished(not_run));
+            self.outbox.push_now(SettlerInput::not_run(delivery, Outcome::Interrupted));
         }
     }
 }
@@ -427,10 +426,7 @@ impl QueueWorker {
 
 /// Ends once handlers have had enough time to end by themselves.
 async fn patience(deadline: Instant, hurry: &CancellationToken) {
-    tokio::select! {
-        () = tokio::time::sleep_until(deadline.into()) => {}
-        () = hurry.cancelled() => {}
-    }
+    hurry.run_until_cancelled(tokio::time::sleep_until(deadline.into())).await;
 }
 
 /// Runs one slot: one attempt at a time.
@@ -464,9 +460,8 @@ async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>, queue: QueueN
             events.emit(&Event::Limited { queue: &queue, waiting });
         }
         for (delivery, delay) in dispatcher.overdue() {
-            let put_off = FinishedAttempt::not_run(delivery, Outcome::NotDue(delay));
             // Waiting here would lose it if the process stops meanwhile.
-            outbox.push_now(SettlerInput::Finished(put_off));
+            outbox.push_now(SettlerInput::not_run(delivery, Outcome::NotDue(delay)));
         }
     }
 }

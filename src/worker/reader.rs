@@ -2,6 +2,7 @@
 //! a reply is lost, its entries are delivered to us anyway, and the reader finds them among our own pending entries.
 
 mod mode;
+mod order;
 mod recover;
 mod standby;
 mod take;
@@ -13,9 +14,10 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use self::mode::Mode;
+use self::order::{most_of, order, per_lane};
 use super::admission::{Admission, FRESH_FOR};
 use super::backoff::RedisBackoff;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::{Dispatcher, Pushed};
 use super::duty::Duty;
 use super::held_leases::HeldLeases;
@@ -53,10 +55,6 @@ const READ_BYTES: usize = 16 * 1024 * 1024;
 /// While another lane has a backlog, a lane that was empty is checked again only after this long: each check is a round
 /// trip that the backlog waits for.
 const QUIET_FOR: Duration = Duration::from_millis(5);
-
-/// While many jobs wait for the queue's own gate, a read takes this many entries of a lane that has its turn: the gate's room
-/// is in order, so no lane starves.
-const CROWDED_ENTRIES: usize = 10;
 
 /// When each lane was last found empty, in the order of [`Lane::ALL`].
 type Empty = [Option<Instant>; 3];
@@ -190,10 +188,7 @@ impl Reader {
     /// Waits until the other reader calls for help. Returns false if the reader is stopped.
     async fn is_called(&self) -> bool {
         self.monitor.idle();
-        tokio::select! {
-            () = self.reading.help.notified() => true,
-            () = self.stop.cancelled() => false,
-        }
+        self.stop.run_until_cancelled(self.reading.help.notified()).await.is_some()
     }
 
     /// Wakes others if there may be more than this reader can take, or if it stops waiting on the streams.
@@ -221,11 +216,9 @@ impl Reader {
             let members = u32::try_from(self.health.pacing().members() / 64).unwrap_or(u32::MAX);
             let pause = FRESH_FOR.saturating_mul(members.clamp(1, MOST_RARELY));
             self.monitor.idle();
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return false,
-                () = tokio::time::sleep(pause) => {}
-            }
+            let Some(()) = self.stop.run_until_cancelled(tokio::time::sleep(pause)).await else {
+                return false;
+            };
             let answered = self.admission.refresh(self.queue.link()).await;
             self.note(answered.then_some(0));
         }
@@ -239,11 +232,7 @@ impl Reader {
 
     /// Waits for room, then a little longer for more of it: a few large reads cost Redis less than many small ones.
     async fn room(&self) -> Option<usize> {
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => return None,
-            () = self.dispatcher.relieved() => {}
-        }
+        self.stop.run_until_cancelled(self.dispatcher.relieved()).await?;
         let mut room = loop {
             tokio::select! {
                 biased;
@@ -369,10 +358,7 @@ impl Reader {
             let why = self.rejoin().await.err().unwrap_or_else(|| error.clone());
             self.report_unserved(&why);
         }
-        tokio::select! {
-            () = backoff.wait(error) => {}
-            () = self.stop.cancelled() => return,
-        }
+        let Some(()) = self.stop.run_until_cancelled(backoff.wait(error)).await else { return };
         if error.class() == Some(Class::NoGroup) {
             match self.rejoin().await {
                 Ok(()) => self.report_served(),
@@ -423,10 +409,7 @@ impl Reader {
                     if deliveries.len() < room {
                         deliveries.push(delivery);
                     } else {
-                        aside.push(SettlerInput::Finished(FinishedAttempt::not_run(
-                            delivery,
-                            Outcome::Interrupted,
-                        )));
+                        aside.push(SettlerInput::not_run(delivery, Outcome::Interrupted));
                     }
                 }
                 Err((entry, why)) => {
@@ -437,9 +420,8 @@ impl Reader {
         }
         self.held_leases.insert(held.into_iter());
         let Pushed { ready: taken, put_off } = self.dispatcher.push(deliveries);
-        aside.extend(put_off.into_iter().map(|(delivery, delay)| {
-            SettlerInput::Finished(FinishedAttempt::not_run(delivery, Outcome::NotDue(delay)))
-        }));
+        let wait = |(delivery, delay)| SettlerInput::not_run(delivery, Outcome::NotDue(delay));
+        aside.extend(put_off.into_iter().map(wait));
         if aside.is_empty() {
             return taken;
         }
@@ -447,11 +429,7 @@ impl Reader {
             self.outbox.push_now(work);
         }
         // While Redis takes no outcomes, there is no room, and a worker that stops must not wait for any.
-        tokio::select! {
-            biased;
-            () = self.outbox.await_room() => {}
-            () = self.stop.cancelled() => {}
-        }
+        self.stop.run_until_cancelled(self.outbox.await_room()).await;
         taken
     }
 }
@@ -463,61 +441,5 @@ fn parse(entry: Entry) -> Result<(JobSpec, crate::job::Envelope), (Entry, String
     match JobSpec::parse(envelope, entry.id, entry.lane) {
         Ok(job) => Ok((job, entry.envelope.unwrap_or_default())),
         Err(malformed) => Err((entry, malformed.to_string())),
-    }
-}
-
-/// Returns the order in which one round reads the lanes. High usually comes first. Some rounds begin with another lane,
-/// so that no lane starves: 4 of 16 with normal, 1 of 16 with low.
-fn order(round: u32) -> [Lane; 3] {
-    match round % 16 {
-        15 => [Lane::Low, Lane::High, Lane::Normal],
-        3 | 7 | 11 | 14 => [Lane::Normal, Lane::High, Lane::Low],
-        _ => [Lane::High, Lane::Normal, Lane::Low],
-    }
-}
-
-/// Returns the most entries that a round reads of a lane. While many jobs wait for the queue's own gate, those that it lets
-/// pass are in the high lane; others would only wait, so only a few of the lane that has its turn are read.
-fn most_of(lane: Lane, round: u32, crowded: bool) -> usize {
-    match (crowded, lane == Lane::High, lane == order(round)[0]) {
-        (false, _, _) | (true, true, _) => usize::MAX,
-        (true, false, true) => CROWDED_ENTRIES,
-        (true, false, false) => 0,
-    }
-}
-
-/// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the room.
-fn per_lane(room: usize) -> usize {
-    room.div_ceil(Lane::ALL.len())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_lane_is_read_first_in_some_round_and_high_in_most() {
-        let firsts: Vec<_> = (0..16).map(|round| order(round)[0]).collect();
-        let share = |lane| firsts.iter().filter(|first| **first == lane).count();
-        assert_eq!((share(Lane::High), share(Lane::Normal), share(Lane::Low)), (11, 4, 1));
-    }
-
-    #[test]
-    fn while_many_wait_for_the_gate_of_the_queue_each_lane_has_its_turn() {
-        for lane in Lane::ALL {
-            let most = (0..16).map(|round| most_of(lane, round, true)).max();
-            assert_eq!(most, Some(if lane == Lane::High { usize::MAX } else { CROWDED_ENTRIES }));
-            assert_eq!(most_of(lane, 0, false), usize::MAX);
-        }
-        assert_eq!((most_of(Lane::Low, 0, true), most_of(Lane::Low, 15, true)), (0, CROWDED_ENTRIES));
-    }
-
-    #[test]
-    fn every_round_reads_every_lane() {
-        for round in 0..16 {
-            let mut lanes = order(round).to_vec();
-            lanes.sort();
-            assert_eq!(lanes, Lane::ALL);
-        }
     }
 }

@@ -1,11 +1,12 @@
 //! The rooms into which Redis does not let jobs, because their keys are not streams. The jobs that would wait there are put
 //! off, so that they do not fill this process.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use crate::broker::mutex::lock;
 use crate::job::jittered;
 
 /// Jobs of a room are put off for this time after Redis has refused one, and each of them for up to twice as long.
@@ -21,7 +22,7 @@ pub(crate) struct RefusedRooms(Mutex<FxHashMap<String, Instant>>);
 impl RefusedRooms {
     /// Notes that Redis does not let jobs into a room.
     pub(crate) fn note(&self, room: &str) {
-        let mut refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = lock(&self.0);
         refused.retain(|_, since| since.elapsed() < REFUSED_FOR);
         if refused.len() < MAX_ROOMS {
             refused.insert(room.to_owned(), Instant::now());
@@ -30,7 +31,7 @@ impl RefusedRooms {
 
     /// Returns for how long to put off a job that would have to wait in a room, if Redis has just refused another one.
     pub(crate) fn put_off(&self, room: &str) -> Option<Duration> {
-        let refused = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = lock(&self.0);
         let is_refused = refused.get(room).is_some_and(|since| since.elapsed() < REFUSED_FOR);
         is_refused.then(|| jittered(REFUSED_FOR, 1.0..2.0, rand::random()))
     }

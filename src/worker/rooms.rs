@@ -2,13 +2,14 @@
 //! many, about those that have rooms, and the reader takes the jobs. Nothing here waits for Redis.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 use tokio::sync::Notify;
 
 use crate::broker::MAX_TYPES;
+use crate::broker::mutex::lock;
 use crate::job::JobType;
 
 /// A tick that comes a little early counts too.
@@ -53,7 +54,7 @@ impl Rooms {
     /// Returns the next question if the last one was this long ago. A process that knows more than [`MAX_TYPES`] does not ask
     /// about each of them, because it could not do so often enough.
     pub(crate) fn question(&self, pause: Duration, now: Instant) -> Option<Question> {
-        let mut found = self.lock();
+        let mut found = lock(&self.found);
         if found.asked.is_some_and(|asked| now.saturating_duration_since(asked) + EARLY < pause) {
             return None;
         }
@@ -66,7 +67,7 @@ impl Rooms {
 
     /// Notes where the next walk continues. If this is not called, it begins again.
     pub(crate) fn continue_at(&self, from: Option<String>) {
-        self.lock().from = from;
+        lock(&self.found).from = from;
     }
 
     /// Returns true if this process knows the type.
@@ -76,7 +77,7 @@ impl Rooms {
 
     /// Notes the types whose rooms have jobs, and wakes the reader.
     pub(crate) fn note(&self, types: Vec<JobType>) {
-        let mut found = self.lock();
+        let mut found = lock(&self.found);
         for job_type in types {
             if found.known.insert(job_type.clone()) {
                 found.waiting.push_back(job_type);
@@ -91,7 +92,7 @@ impl Rooms {
 
     /// Returns the type whose room is next, and forgets it: whatever takes from a room [notes](Self::note) that it has more.
     pub(crate) fn next(&self) -> Option<JobType> {
-        let mut found = self.lock();
+        let mut found = lock(&self.found);
         let job_type = found.waiting.pop_front()?;
         found.known.remove(&job_type);
         Some(job_type)
@@ -99,16 +100,12 @@ impl Rooms {
 
     /// Returns true if some room has jobs.
     pub(crate) fn have_any(&self) -> bool {
-        !self.lock().waiting.is_empty()
+        !lock(&self.found).waiting.is_empty()
     }
 
     /// Waits until a room may have jobs. Nothing is lost if this future is dropped.
     pub(crate) async fn arrived(&self) {
         self.arrived.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

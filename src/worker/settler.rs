@@ -18,7 +18,7 @@ use super::admission::Admission;
 use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
@@ -171,7 +171,7 @@ impl Settler {
             }
             SettlerInput::NotStarted(delivery, _) => {
                 let not_started = self.dispatcher.requeue(delivery).err()?;
-                SettlerInput::Finished(FinishedAttempt::not_run(not_started, Outcome::Interrupted))
+                SettlerInput::not_run(not_started, Outcome::Interrupted)
             }
             work @ (SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..)) => {
                 work

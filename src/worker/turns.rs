@@ -1,9 +1,10 @@
 //! Whose turn it is when a place of a type or key is given back: the queues of a process share its limits, and each of them has
 //! a backlog of its own. The one that has not been served for the longest time comes first.
 
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, Weak};
 
 use super::dispatcher::Dispatcher;
+use crate::broker::mutex::lock;
 
 /// The queues of this process, the one that comes first at the front.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ impl Turns {
 
     /// Waits until nobody else has the turn.
     pub(super) fn take(&self) -> Turn<'_> {
-        Turn(self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Turn(lock(&self.0))
     }
 }
 

@@ -18,6 +18,8 @@ mod dead;
 mod gates;
 mod inspect;
 mod maintenance;
+#[doc(hidden)]
+pub mod mutex;
 mod rehearse;
 #[doc(hidden)]
 pub mod sabotage;
@@ -27,7 +29,7 @@ mod tasks;
 pub mod tls;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fred::types::{Key, Value};
 
@@ -116,6 +118,7 @@ pub use tls::Files as Tls;
 
 use client::script::{Answer, Script};
 use job::{ConsumerName, Namespace, QueueName};
+use mutex::lock;
 #[doc(hidden)]
 pub use streamfleet_domain::{cron, job};
 
@@ -235,7 +238,7 @@ impl Broker {
         let Some(slot) = self.shared.link.is_clustered().then(|| key.cluster_hash()) else {
             return self.shared.link.clone();
         };
-        let mut links = self.shared.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = lock(&self.shared.links);
         if let Some(link) = links.get(&slot).and_then(WeakLink::upgrade) {
             return link;
         }

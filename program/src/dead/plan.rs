@@ -6,8 +6,8 @@ use streamfleet::job::DeadReason;
 use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
 use streamfleet_operations::dead::{OTHER, Sweep};
 
-use crate::Context;
-use crate::{confirm, output};
+use crate::output::{self, Column};
+use crate::{Context, confirm};
 
 /// How many groups a plan shows.
 const SHOWN: usize = 10;
@@ -87,16 +87,19 @@ pub(super) fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> S
 
 /// The largest groups. The letter of each is a sample.
 fn table(groups: &[DeadGroup]) -> output::Table {
-    let mut table = output::table(&["letters", "type", "reason", "sample", "error"]);
-    for group in groups.iter().take(SHOWN) {
-        let unnamed = if group.fingerprint.is_some() { "" } else { OTHER };
-        table.add_row([
-            group.count.to_string(),
-            group.job_type.as_ref().map_or_else(|| unnamed.to_owned(), ToString::to_string),
-            group.reason.map_or_else(String::new, |reason| reason.to_string()),
-            group.sample.map_or_else(String::new, |letter| letter.to_string()),
-            group.error.clone(),
-        ]);
-    }
-    table
+    let job_type = |group: &DeadGroup| match (&group.job_type, &group.fingerprint) {
+        (Some(name), _) => name.to_string(),
+        (None, Some(_)) => String::new(),
+        (None, None) => OTHER.to_owned(),
+    };
+    output::table_of(
+        &groups[..groups.len().min(SHOWN)],
+        &[
+            (Column::from("letters"), &|group| group.count.to_string()),
+            (Column::from("type"), &job_type),
+            (Column::from("reason"), &|group| group.reason.map_or_else(String::new, |why| why.to_string())),
+            (Column::from("sample"), &|group| group.sample.map_or_else(String::new, |id| id.to_string())),
+            (Column::from("error"), &|group| group.error.clone()),
+        ],
+    )
 }

@@ -64,31 +64,21 @@ pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
         };
         return format!("no jobs{which}; {looked_at} were looked at{rest}").into();
     }
-    let mut table = output::table(&[
-        Column::from("queue"),
-        Column::id("job"),
-        Column::from("type"),
-        Column::state("state"),
-        Column::from("age"),
-        Column::from("attempts"),
-        Column::from("where"),
-        Column::wide("created"),
-        Column::wide("entry"),
-        Column::wide("error"),
-    ]);
-    for row in &page.items {
-        table.add_row([
-            row.queue.clone(),
-            harmless(&row.id),
-            harmless(&row.job_type),
-            row.state.to_owned(),
-            row.shown_age(),
-            row.attempts.to_string(),
-            row.place(),
-            row.job.created.map(|created| clock.time(created)).unwrap_or_default(),
-            row.entry.clone().unwrap_or_default(),
-            harmless(row.error.as_deref().unwrap_or_default()),
-        ]);
-    }
+    let created = |row: &Row| row.job.created.map(|created| clock.time(created)).unwrap_or_default();
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::from("queue"), &|row| row.queue.clone()),
+            (Column::id("job"), &|row| harmless(&row.id)),
+            (Column::from("type"), &|row| harmless(&row.job_type)),
+            (Column::state("state"), &|row| row.state.to_owned()),
+            (Column::from("age"), &Row::shown_age),
+            (Column::from("attempts"), &|row| row.attempts.to_string()),
+            (Column::from("where"), &Row::place),
+            (Column::wide("created"), &created),
+            (Column::wide("entry"), &|row| row.entry.clone().unwrap_or_default()),
+            (Column::wide("error"), &|row| harmless(row.error.as_deref().unwrap_or_default())),
+        ],
+    );
     View::from(table).then(format!("{} jobs; {looked_at} were looked at{more}", page.items.len()))
 }

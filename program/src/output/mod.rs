@@ -20,7 +20,7 @@ pub(crate) use streamfleet_operations::List;
 
 pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;
-pub(crate) use self::table::{Column, Table, table};
+pub(crate) use self::table::{Column, Table, table, table_of};
 use self::text::{escaped, harmless_lines};
 pub(crate) use self::text::{harmless, listed, shell_word};
 pub(crate) use self::view::{View, facts};

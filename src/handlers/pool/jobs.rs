@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::CUT_DELAY;
 use super::cuts::Bell;
+use super::request::{Answer, Places, Request};
 use super::room::Room;
-use super::slots::{Answer, Places, Request};
 use crate::JobContext;
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.

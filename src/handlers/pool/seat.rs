@@ -127,11 +127,7 @@ impl Seating {
             }
             starting
         };
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => None,
-            starting = starting => Some(starting),
-        }
+        self.stop.run_until_cancelled(starting).await
     }
 
     /// Starts a program; `None` if the pool stops first.

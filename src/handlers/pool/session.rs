@@ -16,9 +16,10 @@ use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
 use super::reports::LogBudget;
+use super::request::{Answer, DOUBT_EVERY, Request, Taken};
 use super::room::Room;
-use super::slots::{Answer, DOUBT_EVERY, Request, Taken};
 use super::taking::{Taking, Wish, taken};
+use super::written;
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 use crate::job::jittered;
@@ -215,7 +216,7 @@ impl<'a> Session<'a> {
         }
         let due = self.jobs.due_cuts(now, self.pool.patience());
         for (reference, reason) in due.ask {
-            self.outgoing.push(None, |line| message::cancel(line, reference, reason));
+            self.outgoing.push(None, |line| written::cancel(line, reference, reason));
         }
         if due.is_stuck {
             // Whatever else ends the program, its other jobs are not to blame.
@@ -257,7 +258,7 @@ impl<'a> Session<'a> {
     fn take_back(&mut self, is_unwanted: impl Fn(&Request) -> bool) {
         if self.program.stdin.is_some() {
             for reference in self.jobs.take_back(is_unwanted) {
-                self.outgoing.push(None, |line| message::cancel(line, reference, TAKEN_BACK));
+                self.outgoing.push(None, |line| written::cancel(line, reference, TAKEN_BACK));
             }
         }
     }
@@ -290,7 +291,7 @@ impl<'a> Session<'a> {
         let reference = self.taken;
         let Request { context, payload, max_attempts, .. } = &request;
         let numbers = (reference, *max_attempts);
-        let write = |line: &mut Vec<u8>| message::job(line, (context, payload), numbers, now.into_std());
+        let write = |line: &mut Vec<u8>| written::job(line, (context, payload), numbers, now.into_std());
         let bytes = self.outgoing.push(Some(reference), write);
         if self.jobs.is_empty() {
             self.program.words.forget_job();

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::ChildStderr;
 
-use super::lock;
 use crate::JobContext;
+use crate::broker::mutex::lock;
 use crate::handlers::excerpt::Excerpt;
 use crate::handlers::output;
 use crate::job::{JobId, JobType, PoolName};

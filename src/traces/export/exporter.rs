@@ -81,10 +81,7 @@ impl Exporter {
             };
             let pause = jittered(own.unwrap_or(*pause), 0.75..1.25, rand::random());
             tracing::debug!(why, ?pause, "resending spans");
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => {}
-            }
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
         self.under_way = 0;
     }

@@ -143,10 +143,10 @@ impl Attempt<'_> {
                     if !error.is_transient() {
                         return Err(error);
                     }
-                    tokio::select! {
-                        () = backoff.wait(&error) => {}
-                        () = self.delivery.held_lease.token().cancelled() => return Ok(None),
-                    }
+                    let cut = self.delivery.held_lease.token();
+                    let Some(()) = cut.run_until_cancelled(backoff.wait(&error)).await else {
+                        return Ok(None);
+                    };
                 }
             }
         }
@@ -419,11 +419,7 @@ impl Attempt<'_> {
                         backoff.wait(&error).await;
                         continue;
                     }
-                    tokio::select! {
-                        biased;
-                        () = self.delivery.held_lease.token().cancelled() => return None,
-                        () = backoff.wait(&error) => {}
-                    }
+                    self.delivery.held_lease.token().run_until_cancelled(backoff.wait(&error)).await?;
                 }
             }
         }
@@ -479,7 +475,7 @@ impl Attempt<'_> {
             return Some(FailureKind::Unknown);
         }
         let last = self.ledger.get(step)?.errors.last()?;
-        FailureKind::ALL.into_iter().find(|kind| kind.as_str() == last.kind)
+        FailureKind::named(&last.kind)
     }
 
     /// Returns what the steps returned, as one JSON object by their names; `None` if that is nothing, or too large.

@@ -191,11 +191,6 @@ impl BulkTally {
         let Self { changed, requested, gone, read, asked_before, .. } = self;
         Self { changed, requested, gone, read, asked_before, ..Self::default() }
     }
-
-    /// Returns true if jobs that match were left as they were.
-    pub fn has_left_overs(&self) -> bool {
-        self.failed > 0 || self.undecided > 0 || !self.kept.is_empty() || !self.unread.is_empty()
-    }
 }
 
 impl BulkJobs<'_> {

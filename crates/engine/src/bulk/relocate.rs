@@ -66,37 +66,20 @@ pub enum KeptBack {
     Unreadable,
 }
 
-impl KeptBack {
-    /// All reasons.
-    pub const ALL: [Self; 11] = [
-        Self::Running,
-        Self::Cancelling,
-        Self::Steps,
-        Self::Batch,
-        Self::Campaign,
-        Self::Letters,
-        Self::Large,
-        Self::Taken,
-        Self::Full,
-        Self::Changed,
-        Self::Unreadable,
-    ];
-
+variants! {
     /// Returns the reason's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Cancelling => "cancelling",
-            Self::Steps => "steps",
-            Self::Batch => "batch",
-            Self::Campaign => "campaign",
-            Self::Letters => "letters",
-            Self::Large => "large",
-            Self::Taken => "taken",
-            Self::Full => "full",
-            Self::Changed => "changed",
-            Self::Unreadable => "unreadable",
-        }
+    KeptBack {
+        Running = "running",
+        Cancelling = "cancelling",
+        Steps = "steps",
+        Batch = "batch",
+        Campaign = "campaign",
+        Letters = "letters",
+        Large = "large",
+        Taken = "taken",
+        Full = "full",
+        Changed = "changed",
+        Unreadable = "unreadable",
     }
 }
 
@@ -362,8 +345,7 @@ fn relocated(told: &str) -> Option<Relocated> {
         "moved" => Some(Relocated::Moved),
         "gone" => Some(Relocated::Gone),
         told => {
-            let why = KeptBack::ALL.into_iter().find(|why| why.as_str() == told);
-            Some(why.map_or_else(|| Relocated::Failed(told.to_owned()), Relocated::Kept))
+            Some(KeptBack::named(told).map_or_else(|| Relocated::Failed(told.to_owned()), Relocated::Kept))
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::client::meter::{Meter, Reading};
 use crate::client::script::{Answer, Script};
 use crate::client::setup::{self, COMMAND_DEADLINE};
 use crate::job::jittered;
+use crate::mutex::lock;
 
 mod changes;
 mod silence;
@@ -366,7 +367,7 @@ impl Link {
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
-        self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.live)
     }
 
     /// Waits at most `longest` until a list has an item, and removes it. True if there was one. The link must be

@@ -277,8 +277,7 @@ impl DeadLetters<'_> {
             new.offloaded,
         ];
         let (job_type, error) = (new.envelope.get(b"type").unwrap_or_default(), letter.text("dead_error"));
-        let reason = letter.text("dead_reason");
-        let reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
+        let reason = DeadReason::named(&letter.text("dead_reason"));
         // A letter that somebody wrote by hand has none.
         let known = Some(letter.text("dead_fingerprint")).filter(|known| is_group(known.as_bytes()));
         let fingerprint = known.unwrap_or_else(|| {

@@ -329,8 +329,7 @@ impl Counts {
         group.error = cut(letter.text("dead_error"), ERROR_BYTES);
         if is_apart {
             group.job_type = letter.text("type").parse().ok();
-            let reason = letter.text("dead_reason");
-            group.reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
+            group.reason = DeadReason::named(&letter.text("dead_reason"));
         }
     }
 

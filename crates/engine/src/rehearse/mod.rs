@@ -13,7 +13,7 @@ mod statistics;
 mod steps;
 mod tasks;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,6 +43,7 @@ use crate::job::{
     Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane, Policy,
     Settlement, State, Tracking,
 };
+use crate::mutex::lock;
 
 use log::Log;
 pub use log::Step;
@@ -248,7 +249,7 @@ impl Rehearsal<'_> {
 
     /// Notes a key that no step deletes.
     fn note_key(&self, key: Key) {
-        self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        lock(&self.receipts).push(key);
     }
 
     /// Runs a delayed job whose payload has a key of its own, to its end.
@@ -260,7 +261,7 @@ impl Rehearsal<'_> {
         if let Some(light) = Envelope::new(fields).without_large_fields(&life) {
             // A fleet can do without this, but here it is an error.
             let carried = self.queue.offload(light).await?;
-            self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(carried.offloaded);
+            lock(&self.receipts).push(carried.offloaded);
         }
         self.note_receipt(call(std::iter::once(new.life)));
         self.queue.schedule(&[(self.id("large"), new)], None).await?;
@@ -401,7 +402,7 @@ impl Rehearsal<'_> {
         made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
         made.extend(Lane::ALL.map(|lane| own.ring(lane)));
         made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
-        made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        made.extend(lock(&self.receipts).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         let gate = "type:rehearsal".parse().expect("a plain word is a valid type");
         made.extend([

@@ -128,8 +128,7 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn samples(&self, since: Duration) -> Result<Vec<Sample>, Error> {
         let now = self.clock().await?;
-        let ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let from = now.as_ms().saturating_sub(ms).to_string();
+        let from = now.before(since).as_ms().to_string();
         let client = self.link.client();
         let reply = client.xrange(self.keys.samples.clone(), from, "+", Some(MAX_READ));
         let reply: Value = self.link.ask("xrange", reply).await?;

@@ -9,8 +9,10 @@
 mod config;
 #[cfg_attr(not(feature = "alerts"), path = "absent.rs")]
 mod sending;
+mod sink;
 
-pub use config::{Config, Language, SinkConfig, SinkKind, SmtpTls};
+pub use config::{Config, Language};
 pub use sending::{Alerts, Running};
 #[cfg(feature = "alerts")]
 pub use sending::{Error, TestError, Watched};
+pub use sink::{SinkConfig, SinkKind, SmtpTls};

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use argon2::Argon2;
@@ -15,6 +15,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
+use streamfleet_engine::mutex::lock;
 use streamfleet_service::server::network_of;
 use tokio::sync::Semaphore;
 
@@ -101,7 +102,7 @@ impl Limits {
         let pair = (name.to_owned(), client);
         self.pair.give_back(&pair);
         self.address.give_back(&client);
-        let mut familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut familiar = lock(&self.familiar);
         // Only those who have a password can fill it.
         if familiar.len() >= MAX_FAMILIAR {
             familiar.clear();
@@ -111,7 +112,7 @@ impl Limits {
 
     /// Whether this person has logged in from there before.
     fn is_familiar(&self, name: &str, client: IpAddr) -> bool {
-        let familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        let familiar = lock(&self.familiar);
         familiar.contains(&(name.to_owned(), network_of(client)))
     }
 }

@@ -2,7 +2,7 @@
 //! hands them to everybody over a bounded channel. A client that is too slow misses events and is told so.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{EntryId, Envelope, QueueName};
 use streamfleet_engine::admin::PastEvent;
+use streamfleet_engine::mutex::lock;
 use streamfleet_operations::events::Event;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
@@ -170,18 +171,18 @@ impl Feeds {
     }
 
     fn channels(&self) -> MutexGuard<'_, Channels> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.channels)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
     /// Stops reading.
     pub(super) fn stop(&self) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        lock(&self.tasks).abort_all();
     }
 
     /// Removes the channel of a queue, unless somebody listens to it.

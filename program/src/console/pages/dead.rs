@@ -234,8 +234,7 @@ pub(super) fn listed(frame: &Frame, queue: &str, letters: &[DeadLetter], now: Ti
 /// Why a job died, in words.
 pub(super) fn reason_of(frame: &Frame, letter: &DeadLetter) -> String {
     let name = letter.text("dead_reason");
-    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
-    known.map_or(name, |reason| frame.t(reason_key(reason)).to_owned())
+    DeadReason::named(&name).map_or(name, |reason| frame.t(reason_key(reason)).to_owned())
 }
 
 /// The key of a reason's name.

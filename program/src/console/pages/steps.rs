@@ -153,8 +153,7 @@ pub(super) struct Order {
 }
 
 fn verdict(name: &str) -> Result<Verdict, Problem> {
-    let known = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == name);
-    known.ok_or_else(|| Problem::field("verdict", "a verdict must be done, run or give-up"))
+    Verdict::named(name).ok_or_else(|| Problem::field("verdict", "a verdict must be done, run or give-up"))
 }
 
 /// Asks before a decision, and shows the evidence.

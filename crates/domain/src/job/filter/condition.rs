@@ -57,7 +57,7 @@ impl Condition {
             "text" => Ok(Self::Text(Needle::new(value))),
             "error" => Ok(Self::Error(value.to_owned())),
             "reason" => {
-                let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == value);
+                let known = DeadReason::named(value);
                 known.map(Self::Reason).ok_or_else(|| one_of(&DeadReason::ALL.map(DeadReason::as_str)))
             }
             "kind" => parse_word(value).map(Self::Kind),

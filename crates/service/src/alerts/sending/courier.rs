@@ -49,19 +49,11 @@ impl Courier {
         loop {
             let due = self.due();
             if due.is_empty() {
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return,
-                    changed = self.shown.changed() => if changed.is_err() { return },
-                }
+                let Some(Ok(())) = stop.run_until_cancelled(self.shown.changed()).await else { return };
                 continue;
             }
             if let Err(wait) = self.pace.take(Instant::now()) {
-                tokio::select! {
-                    biased;
-                    () = stop.cancelled() => return,
-                    () = tokio::time::sleep(wait) => {}
-                }
+                let Some(()) = stop.run_until_cancelled(tokio::time::sleep(wait)).await else { return };
                 continue;
             }
             let batch = if due.len() <= MOST_ALONE { &due[..1] } else { &due[..due.len().min(MOST_AT_ONCE)] };
@@ -103,11 +95,8 @@ impl Courier {
             };
             self.events.emit(&Event::AlertFailed { sink, why: &why, is_given_up: pause.is_none() });
             let Some(pause) = pause else { return Some(false) };
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                () = tokio::time::sleep(jittered(pause, 1.0..1.25, rand::random())) => {}
-            }
+            let pause = jittered(pause, 1.0..1.25, rand::random());
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await?;
         }
     }
 
@@ -120,11 +109,7 @@ impl Courier {
             if Instant::now() < *self.until.borrow_and_update() {
                 return Some(());
             }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                changed = self.until.changed() => changed.ok()?,
-            }
+            stop.run_until_cancelled(self.until.changed()).await?.ok()?;
         }
     }
 
@@ -146,10 +131,7 @@ impl Courier {
             if stop.is_cancelled() {
                 return;
             }
-            tokio::select! {
-                () = stop.cancelled() => {}
-                () = tokio::time::sleep(NOTE_PAUSE) => {}
-            }
+            stop.run_until_cancelled(tokio::time::sleep(NOTE_PAUSE)).await;
         }
     }
 

@@ -1,8 +1,9 @@
 //! Events as log lines: what an operator needs to see, at a bounded rate, without payloads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use streamfleet_engine::mutex::lock;
 use tracing::{debug, error, info, warn};
 
 use crate::job::PoolName;
@@ -319,8 +320,7 @@ impl Throttle {
 
     fn then(&self, write: impl FnOnce(u64)) {
         // The lock is released before the line is written.
-        let admitted =
-            self.window.lock().unwrap_or_else(PoisonError::into_inner).allow(self.per_second, Instant::now());
+        let admitted = lock(&self.window).allow(self.per_second, Instant::now());
         if let Some(suppressed) = admitted {
             write(suppressed);
         }

@@ -92,13 +92,7 @@ impl TypeSeries {
 
     /// Counts an attempt that failed this way.
     pub(in super::super) fn fail(&self, kind: FailureKind) {
-        self.failures[match kind {
-            FailureKind::Error => 0,
-            FailureKind::Timeout => 1,
-            FailureKind::Panic => 2,
-            FailureKind::Unknown => 3,
-        }]
-        .increment(1);
+        self.failures[kind as usize].increment(1);
     }
 
     /// Counts an attempt whose worker stopped responding.

@@ -26,37 +26,22 @@ impl NotificationSeries {
             hook_failures: failures.map(failure),
             notifications_dropped: [Recipient::Hook, Recipient::Stream].map(notifications_dropped),
             spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
-            spans_dropped: SpanLoss::ALL
-                .map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss.as_str()])),
+            spans_dropped: SpanLoss::NAMES.map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss])),
         }
     }
 
     /// Counts a call of a hook that failed.
     pub(in super::super) fn failed(&self, kind: HookFailure) {
-        let at = match kind {
-            HookFailure::Error => 0,
-            HookFailure::Panic => 1,
-            HookFailure::Timeout => 2,
-        };
-        self.hook_failures[at].increment(1);
+        self.hook_failures[kind as usize].increment(1);
     }
 
     /// Counts spans that did not reach the collector.
     pub(in super::super) fn dropped(&self, loss: SpanLoss, spans: u64) {
-        let at = match loss {
-            SpanLoss::Full => 0,
-            SpanLoss::Refused => 1,
-            SpanLoss::Unreachable => 2,
-        };
-        self.spans_dropped[at].increment(spans);
+        self.spans_dropped[loss as usize].increment(spans);
     }
 
     /// Counts notifications that did not reach their recipient.
     pub(in super::super) fn notifications_dropped(&self, recipient: Recipient, notifications: u64) {
-        let at = match recipient {
-            Recipient::Hook => 0,
-            Recipient::Stream => 1,
-        };
-        self.notifications_dropped[at].increment(notifications);
+        self.notifications_dropped[recipient as usize].increment(notifications);
     }
 }

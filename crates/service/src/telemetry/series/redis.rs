@@ -1,11 +1,12 @@
 //! The series of Redis, as this process sees it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge};
 use rustc_hash::FxHashMap;
+use streamfleet_engine::mutex::lock;
 
 use super::Maker;
 use crate::broker::{self, RedisMemory};
@@ -65,7 +66,7 @@ impl RedisSeries {
 
     /// Records whether this process leads a queue. A process that leads none knows nothing about the memory.
     pub(in super::super) fn lead(&self, queue: &QueueName, leading: bool) {
-        let mut led = self.led.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut led = lock(&self.led);
         if leading {
             led.insert(queue.clone());
         } else {
