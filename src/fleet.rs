@@ -320,7 +320,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn handler_with(
         mut self,
         job_type: &str,
@@ -335,7 +335,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn steps(mut self, job_type: &str, policy: Policy, steps: Steps) -> Result<Self, InvalidName> {
         self.registry.add_steps(job_type.parse()?, policy, steps);
         Ok(self)
@@ -364,7 +364,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn middleware_for(
         mut self,
         job_type: &str,

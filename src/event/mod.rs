@@ -94,7 +94,7 @@ pub enum Event<'a> {
         pool: &'a PoolName,
         /// How it ended.
         ending: PoolEnding,
-        /// The same for people, with the end of its standard error.
+        /// How it ended, for people, with the end of its standard error.
         why: &'a str,
     },
     /// This process joined a queue's group.

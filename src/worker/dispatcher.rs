@@ -178,8 +178,8 @@ impl Dispatcher {
         }
     }
 
-    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off or set aside, are too large
-    /// together.
+    /// Takes all free room, up to `most`, but not while the deliveries that wait for a slot, or those that are put off or set
+    /// aside, are too large together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         loop {
             let lightened = self.load.lightened.notified();

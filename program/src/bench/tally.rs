@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 pub(super) enum Goal {
     /// They are done or dead.
     Ended,
-    /// The same, measured from the end of the first handler: programs that are still being started do not count.
+    /// They are done or dead, measured from the end of the first handler: programs that are still being started do not count.
     EndedAfterFirst,
     /// They have left the delayed set.
     Promoted,

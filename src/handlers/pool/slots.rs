@@ -368,7 +368,7 @@ impl Slots {
         }
     }
 
-    /// Does the same for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
+    /// Waits for a job for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
     /// `None` if a job arrives after `until`.
     pub(super) async fn take_ahead(&self, program: u64, until: Instant) -> Option<Request> {
         loop {
@@ -386,7 +386,7 @@ impl Slots {
         }
     }
 
-    /// As [`Slots::take`], without waiting.
+    /// Takes a job for a program without waiting; see [`Slots::take`].
     pub(super) fn try_take(&self, program: u64) -> Option<Request> {
         let mut state = self.lock();
         let chosen = state.loads.chosen();
@@ -397,7 +397,7 @@ impl Slots {
         request
     }
 
-    /// As [`Slots::take_ahead`], without waiting.
+    /// Takes a job for a program that takes jobs ahead without waiting; see [`Slots::take_ahead`].
     pub(super) fn try_take_ahead(&self, program: u64) -> Option<Request> {
         let mut state = self.lock();
         let request = state.next_ahead(program, Instant::now())?;

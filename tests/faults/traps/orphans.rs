@@ -183,7 +183,7 @@ fn deliver(scripts: &Scripts, count: usize) -> Vec<String> {
     deliver_large(scripts, count, 1)
 }
 
-/// The same with entries of this size.
+/// Adds and delivers entries of this size.
 fn deliver_large(scripts: &Scripts, count: usize, bytes: usize) -> Vec<String> {
     let payload = "x".repeat(bytes);
     let add = |_| scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", &payload]);

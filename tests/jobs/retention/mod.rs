@@ -25,7 +25,7 @@ fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>
     (fleet, reported)
 }
 
-/// The same with another configuration. It also returns how often the archive could not be written.
+/// Starts a fleet with this configuration. It also returns how often the archive could not be written.
 fn start_with(mut config: FleetConfig, limits: LetterLimits) -> (Running, [Arc<AtomicU64>; 2]) {
     for queue in config.worker.queues.values_mut() {
         (queue.dead_retention, queue.dead_max) = (limits.retention, limits.most);
