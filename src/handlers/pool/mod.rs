@@ -49,7 +49,7 @@ use self::slots::{Answer, Request, Slots};
 use super::process::Setting;
 use super::{Error, output};
 use crate::broker::PoolDown;
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, ProgramEvent};
 use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction, jittered};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
@@ -402,7 +402,8 @@ impl Shared {
 
     fn report(&self, events: &Events) {
         let Tally { busy, idle, starting, leaving, memory } = self.board.tally();
-        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, leaving, memory });
+        let event = ProgramEvent::Pool { pool: &self.name, busy, idle, starting, leaving, memory };
+        events.emit(&Event::Program(event));
     }
 }
 

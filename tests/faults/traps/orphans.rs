@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent, RedisEvent};
 use streamfleet::job::{JobId, Lane};
 use streamfleet::{Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload};
 
@@ -35,10 +35,10 @@ impl Reports {
     fn events(&self) -> Events {
         let Self { reclaimed, looks } = self.clone();
         Events::new(vec![Arc::new(move |event: &Event<'_>| match *event {
-            Event::OrphansReclaimed { count, .. } => {
+            Event::Queue { event: QueueEvent::OrphansReclaimed { count, .. }, .. } => {
                 reclaimed.fetch_add(count, Ordering::SeqCst);
             }
-            Event::RoundTrip { command: "orphans", .. } => {
+            Event::Redis(RedisEvent::RoundTrip { command: "orphans", .. }) => {
                 looks.fetch_add(1, Ordering::SeqCst);
             }
             _ => {}
