@@ -1,4 +1,42 @@
-//! How programs that handlers run end.
+//! What happens to the programs that handlers run, and how they end.
+
+use crate::job::{JobType, PoolName};
+
+/// Something that happened to the programs that handlers run.
+#[derive(Debug, Clone, Copy)]
+pub enum ProgramEvent<'a> {
+    /// A program that a handler ran has ended, or could not be started.
+    ChildEnded {
+        /// The type of the job whose program it was.
+        job_type: &'a JobType,
+        /// How it ended.
+        ending: ChildEnding,
+    },
+    /// What the programs of a pool are doing. Reported every second.
+    Pool {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How many have a job, and take others after it.
+        busy: usize,
+        /// How many are ready and have none.
+        idle: usize,
+        /// How many are being started.
+        starting: usize,
+        /// How many take no more jobs, and end when they have none.
+        leaving: usize,
+        /// How many bytes of RAM they use together.
+        memory: u64,
+    },
+    /// A program of a pool has ended, or could not be started.
+    PoolEnded {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How it ended.
+        ending: PoolEnding,
+        /// How it ended, for people, with the end of its standard error.
+        why: &'a str,
+    },
+}
 
 /// How a program that a handler ran ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

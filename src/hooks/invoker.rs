@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::NotificationReceiver;
 use super::hook::ErasedHook;
 use super::notification::Notification;
-use crate::event::{Event, Events, HookFailure, Recipient};
+use crate::event::{Event, Events, HookFailure, Recipient, ReportEvent};
 
 /// A call that waits is ended on its thread by its time limit. A call that blocks its thread is abandoned this much later.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -94,12 +94,15 @@ impl Invoker {
             }
         };
         let (hook, (kind, error)) = (self.hook.name(), &failure);
-        self.events.emit(&Event::HookFailed { hook, kind: *kind, error });
+        self.events.emit(&Event::Report(ReportEvent::HookFailed { hook, kind: *kind, error }));
     }
 
     fn note_dropped(&self, notifications: u64) {
         if notifications > 0 {
-            self.events.emit(&Event::NotificationsDropped { recipient: Recipient::Hook, notifications });
+            self.events.emit(&Event::Report(ReportEvent::NotificationsDropped {
+                recipient: Recipient::Hook,
+                notifications,
+            }));
         }
     }
 }

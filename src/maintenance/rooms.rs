@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Context;
 use crate::broker::{Error, MAX_ROOMS};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{FairShare, Parking};
 
 /// The pause between two passes while jobs wait, unless a rate allows the next job sooner …
@@ -68,7 +68,7 @@ async fn drain(context: &Context, rooms: &[String]) -> Result<Duration, Error> {
     for _ in 0..SCRIPTS {
         let drained = context.queue.drain(&[], &rooms).await?;
         if drained.left > 0 {
-            context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: drained.left });
+            context.events.of_queue(context.queue.name(), QueueEvent::LetOut { jobs: drained.left });
         }
         if let Some(error) = &drained.failed {
             context.events.redis_error(error.kind(), error);
@@ -94,7 +94,7 @@ async fn empty_unshared(context: &Context, rooms: &[String]) -> Result<Duration,
             shared => shared?,
         };
         if shared.left > 0 {
-            context.events.emit(&Event::LetOut { queue: context.queue.name(), jobs: shared.left });
+            context.events.of_queue(context.queue.name(), QueueEvent::LetOut { jobs: shared.left });
         }
         if let Some(error) = &shared.failed {
             context.events.redis_error(error.kind(), error);

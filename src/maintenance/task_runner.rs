@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::Context;
 use crate::broker::{Advance, Error, KnownTask};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::task::ReplayCounts;
 
 /// How often a task with more to do is advanced.
@@ -81,7 +81,7 @@ pub(super) async fn run(context: Context) {
         };
         let Moved { replayed, succeeded, died } = std::mem::take(&mut known.moved);
         let queue = context.queue.name();
-        context.events.emit(&Event::Campaigns { queue, running: replays, replayed, succeeded, died });
+        context.events.of_queue(queue, QueueEvent::Campaigns { running: replays, replayed, succeeded, died });
         if replays + others > 0 {
             chore.next_in(TICK);
         }
@@ -129,11 +129,11 @@ async fn advance_one(context: &Context, known: &mut Known, id: &str) -> Result<b
             Advance::Idle => return Ok(false),
             Advance::Stopped(why) => {
                 let queue = context.queue.name();
-                context.events.emit(&Event::CampaignStopped { queue, campaign: id, why: &why });
+                context.events.of_queue(queue, QueueEvent::CampaignStopped { campaign: id, why: &why });
                 return Ok(false);
             }
             Advance::Failed(why) => {
-                context.events.emit(&Event::TaskFailed { queue: context.queue.name(), task: id, why: &why });
+                context.events.of_queue(context.queue.name(), QueueEvent::TaskFailed { task: id, why: &why });
                 return Ok(false);
             }
         }

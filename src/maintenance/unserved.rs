@@ -13,7 +13,7 @@ use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, KeepRecord, MAX_TAKEN, Overdue, TakenJob,
     UnknownType,
 };
-use crate::event::{Event, Finished};
+use crate::event::{Event, Finished, QueueEvent};
 use crate::job::nearest::nearest;
 use crate::job::{Envelope, JobId, JobSpec, JobType, Settlement, Timestamp, settle_unserved};
 
@@ -153,19 +153,16 @@ impl Walk {
         };
         if is_due {
             let near = nearest(job_type.as_str(), self.known.iter().map(JobType::as_str));
-            context.events.emit(&Event::TypeUnserved {
-                queue: context.queue.name(),
-                job_type,
-                jobs: *jobs,
-                near,
-            });
+            context
+                .events
+                .of_queue(context.queue.name(), QueueEvent::TypeUnserved { job_type, jobs: *jobs, near });
         }
     }
 
     /// Reports what the walk has counted, and starts over.
     fn end(&mut self, context: &Context) {
         let (types, jobs) = (std::mem::take(&mut self.types), std::mem::take(&mut self.jobs));
-        context.events.emit(&Event::UnservedTypes { queue: context.queue.name(), types, jobs });
+        context.events.of_queue(context.queue.name(), QueueEvent::UnservedTypes { types, jobs });
         self.reported.retain(|_, (_, found)| std::mem::replace(found, false));
         self.seen.end_walk();
     }

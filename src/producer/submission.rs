@@ -108,7 +108,7 @@ impl Submission {
     ///
     /// # Errors
     ///
-    /// As [`Submission::msgpack`].
+    /// The errors of [`Submission::msgpack`].
     pub fn json(self, payload: &impl Serialize) -> Result<Self, SubmitError> {
         let bytes = serde_json::to_vec(payload).map_err(|error| SubmitError::Payload(error.to_string()))?;
         self.payload(bytes, Encoding::Json)

@@ -21,7 +21,7 @@ impl Alarm {
     }
 }
 
-/// Does the same once.
+/// Waits until an instant with a timer that is used once.
 pub(super) async fn reached(instant: Instant) {
     tokio::task::coop::unconstrained(tokio::time::sleep_until(instant.into())).await;
 }

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::delivery::Delivery;
 use super::gather::gather;
 use crate::broker::{Admitted, Begun, Candidate, Error, Queue};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::job::{ConsumerName, GateName, Lane};
 
 /// The attempts of one queue that wait for their answers.
@@ -133,7 +133,7 @@ async fn admit(
     let answers = queue.admit(consumer, lane, &asking).await;
     let refused = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Refused(_)))).count() as u64;
     let granted = answers.iter().filter(|answer| matches!(answer, Ok(Admitted::Start))).count() as u64;
-    events.emit(&Event::Admitted { queue: queue.name(), granted, refused });
+    events.of_queue(queue.name(), QueueEvent::Admitted { granted, refused });
     let mut passed = Vec::new();
     for (question, answer) in questions.into_iter().zip(answers) {
         match answer {

@@ -116,8 +116,8 @@ impl Dispatcher {
         wait_for(&self.freed, || Some(self.try_reserve(most)).filter(|room| *room > 0)).await
     }
 
-    /// Does the same, but not while the deliveries that wait for a slot, or those that are put off or set aside, are too large
-    /// together.
+    /// Takes all free room, up to `most`, but not while the deliveries that wait for a slot, or those that are put off or set
+    /// aside, are too large together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
         let is_light = || !lock(&self.waiting).is_heavy() && !self.load.is_heavy();
         wait_for(&self.load.lightened, || is_light().then_some(())).await;

@@ -18,7 +18,7 @@ use super::joined_queue::{JoinedQueue, JoinedQueues};
 use super::lease::EntryKey;
 use super::rooms::Question;
 use crate::broker::{Broker, Error, Link, Requested, Role, RunningAttempt, attempts_text};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, QueueEvent, RedisEvent};
 use crate::health::{Liveness, Monitor};
 use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing, jittered};
 use crate::sabotage::{self, Sabotage};
@@ -153,7 +153,7 @@ impl Heartbeat {
                 }
                 let elapsed = held.iter().map(|(_, delivery)| delivery.held_lease.running(now)).max();
                 let (queue, elapsed) = (joined.queue.name(), elapsed.unwrap_or_default());
-                self.events.emit(&Event::LongestRun { queue, elapsed });
+                self.events.of_queue(queue, QueueEvent::LongestRun { elapsed });
             }
             wait_until(now + lease / 20, &mut changes).await;
         }
@@ -194,7 +194,7 @@ impl Heartbeat {
             if link.is_none() {
                 link = self.connect((&of, &queues), (lease / 6).max(MIN_TIMEOUT)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
-                    self.events.emit(&Event::Reconnected { times: 1 });
+                    self.events.emit(&Event::Redis(RedisEvent::Reconnected { times: 1 }));
                 }
             }
             let asked = Instant::now();
@@ -204,7 +204,7 @@ impl Heartbeat {
                 && asked.elapsed() < 2 * timeout
             {
                 tracing::warn!("the heartbeat was not answered in time; reconnecting");
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 link = None;
                 // There is no time to lose for what was not renewed.
                 continue;
@@ -270,7 +270,7 @@ impl Heartbeat {
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok((now, requested)) => {
                 self.clock.update(now);
-                self.events.emit(&Event::Contact { alive: true });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: true }));
                 // Workers that started together, and have learned how many they are, drift apart from here on.
                 let factors = if alive_for > last.alive_for { 0.0..1.0 } else { 0.7..0.9 };
                 let again_after = jittered(pacing.report_every(), factors, rand::random());
@@ -283,7 +283,7 @@ impl Heartbeat {
             }
             Err(error) => {
                 last.reported = None;
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 self.report_error(&error);
             }
         }
@@ -372,7 +372,7 @@ impl Heartbeat {
             Ok(Ok(open)) => return Some(open),
             Ok(Err(error)) => self.report_error(&error),
             Err(_elapsed) => {
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 let link = match queues.first() {
                     Some(joined) => joined.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
@@ -393,7 +393,7 @@ impl Heartbeat {
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
             if held_lease.silence(now) > longest && held_lease.lose() {
-                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
+                self.events.of_queue(joined.queue.name(), QueueEvent::LeaseLost);
             }
         }
     }
@@ -433,7 +433,7 @@ impl Heartbeat {
                 && delivery.held_lease.lose()
                 && !delivery.held_lease.is_settling()
             {
-                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
+                self.events.of_queue(joined.queue.name(), QueueEvent::LeaseLost);
             }
         }
     }

@@ -29,7 +29,7 @@ use super::sharer::Sharer;
 use super::steps::ledgers::{self, Ledgers};
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::{Liveness, QueueHealth};
 use crate::job::{self, ConsumerName, GateName, Lease, Outcome, QueueName};
 use crate::traces::Tracer;
@@ -457,7 +457,7 @@ async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>, queue: QueueN
         tokio::time::sleep(RELIEVE_EVERY).await;
         let waiting = dispatcher.in_backlog();
         if std::mem::replace(&mut reported, waiting) != waiting {
-            events.emit(&Event::Limited { queue: &queue, waiting });
+            events.of_queue(&queue, QueueEvent::Limited { waiting });
         }
         for (delivery, delay) in dispatcher.overdue() {
             // Waiting here would lose it if the process stops meanwhile.

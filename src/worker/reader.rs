@@ -26,7 +26,7 @@ use super::outbox::Outbox;
 use super::read_clock::ReadClock;
 use super::rooms::Rooms;
 use crate::broker::{Class, Entry, Error, Link, Queue};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::{Monitor, QueueHealth};
 use crate::job::{ConsumerName, JobSpec, Lane, Outcome, Portion};
 
@@ -345,7 +345,7 @@ impl Reader {
     fn note(&self, read: Option<usize>) {
         self.health.set_in_touch(read.is_some());
         if let Some(entries) = read {
-            self.events.emit(&Event::Read { queue: self.queue.name(), entries });
+            self.events.of_queue(self.queue.name(), QueueEvent::Read { entries });
         }
     }
 
@@ -372,7 +372,7 @@ impl Reader {
     async fn rejoin(&self) -> Result<(), Error> {
         let joined = self.queue.rejoin_limited(self.lease, self.max_depth).await?;
         if joined.groups_created > 0 {
-            self.events.emit(&Event::GroupRecreated { queue: self.queue.name() });
+            self.events.of_queue(self.queue.name(), QueueEvent::GroupRecreated);
             self.admission.restore().await;
         }
         Ok(())
@@ -382,14 +382,14 @@ impl Reader {
     fn report_unserved(&self, error: &Error) {
         let why = self.queue.with_keys(error);
         if self.health.set_refused(why.clone()) {
-            self.events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
+            self.events.of_queue(self.queue.name(), QueueEvent::Unserved { why: &why });
         }
     }
 
     /// Notes that Redis does not refuse what this queue needs.
     fn report_served(&self) {
         if self.health.clear_refusal() {
-            self.events.emit(&Event::Served { queue: self.queue.name() });
+            self.events.of_queue(self.queue.name(), QueueEvent::Served);
         }
     }
 

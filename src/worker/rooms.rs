@@ -31,7 +31,7 @@ struct Found {
     from: Option<String>,
     /// The types whose rooms have jobs, in the order in which they are served.
     waiting: VecDeque<JobType>,
-    /// The same types.
+    /// The types in `waiting`, to name each once.
     known: FxHashSet<JobType>,
 }
 

@@ -24,7 +24,7 @@ use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::{MIN_BATCH, Outbox};
 use crate::broker::{Error, Queue, grouped};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::Monitor;
 use crate::job::{ConsumerName, Outcome, Policies, Tracking};
 
@@ -147,12 +147,10 @@ impl Settler {
         }
         if task.refused == 0 {
             let keys = self.queue.keys_of(&job);
-            self.events.emit(&Event::SetAside {
-                queue: self.queue.name(),
-                job: &job,
-                keys: &keys,
-                error: &error.to_string(),
-            });
+            self.events.of_queue(
+                self.queue.name(),
+                QueueEvent::SetAside { job: &job, keys: &keys, error: &error.to_string() },
+            );
         }
         if aside.is_closed() {
             tracing::warn!(queue = %self.queue.name(), %job, %error, "the end of a job was not recorded before the worker stopped; the job is taken over when its lease expires");

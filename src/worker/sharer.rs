@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::admission::Admission;
 use super::backoff::RedisBackoff;
 use crate::broker::{Error, Queue};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::QueueHealth;
 use crate::job::jittered;
 
@@ -65,10 +65,10 @@ impl Sharer {
         let shared = self.queue.share(Some(window(self.slots, members)), &[]).await?;
         let queue = self.queue.name();
         if shared.sorted > 0 {
-            self.events.emit(&Event::Sorted { queue, jobs: shared.sorted });
+            self.events.of_queue(queue, QueueEvent::Sorted { jobs: shared.sorted });
         }
         if shared.left > 0 {
-            self.events.emit(&Event::LetOut { queue, jobs: shared.left });
+            self.events.of_queue(queue, QueueEvent::LetOut { jobs: shared.left });
         }
         if let Some(error) = &shared.failed {
             self.events.redis_error(error.kind(), error);

@@ -185,7 +185,7 @@ impl Running {
         )
     }
 
-    /// Does the same with other handlers, which `add` adds, and takes this many jobs beyond those that run.
+    /// Starts a fleet with the handlers that `add` adds, which takes this many jobs beyond those that run.
     pub(super) fn with(
         server: &DevServer,
         (slots, prefetch): (usize, usize),

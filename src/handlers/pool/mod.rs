@@ -53,7 +53,7 @@ use super::Error;
 use super::process::Setting;
 use crate::broker::PoolDown;
 use crate::broker::mutex::lock;
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, ProgramEvent};
 use crate::job::{ErrorRules, JobType, Policy, PoolName};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
@@ -295,7 +295,8 @@ impl Shared {
 
     fn report(&self, events: &Events) {
         let Tally { busy, idle, starting, leaving, memory } = self.board.tally();
-        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, leaving, memory });
+        let event = ProgramEvent::Pool { pool: &self.name, busy, idle, starting, leaving, memory };
+        events.emit(&Event::Program(event));
     }
 }
 

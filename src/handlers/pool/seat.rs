@@ -17,7 +17,7 @@ use super::program::{Fault, Program};
 use super::room::Starting;
 use super::session::Session;
 use super::{PoolStart, Shared};
-use crate::event::{Event, Events, PoolEnding};
+use crate::event::{Event, Events, PoolEnding, ProgramEvent};
 
 /// What to know about a new program that could not replace an old one.
 const OLD_STAY: &str =
@@ -253,6 +253,6 @@ impl Seating {
     }
 
     fn report(&self, ending: PoolEnding, why: &str) {
-        self.events.emit(&Event::PoolProgramEnded { pool: &self.pool.name, ending, why });
+        self.events.emit(&Event::Program(ProgramEvent::PoolEnded { pool: &self.pool.name, ending, why }));
     }
 }

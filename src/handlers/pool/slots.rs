@@ -145,7 +145,7 @@ impl Slots {
         wait_for(&self.arrived, || self.try_take(program)).await
     }
 
-    /// Does the same for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
+    /// Waits for a job for a program that takes jobs ahead, as soon as no other program would begin the job at once. Returns
     /// `None` if a job arrives after `until`.
     pub(super) async fn take_ahead(&self, program: u64, until: Instant) -> Option<Request> {
         wait_for(&self.surplus, || {
@@ -159,7 +159,7 @@ impl Slots {
         .await
     }
 
-    /// As [`Slots::take`], without waiting.
+    /// Takes a job for a program without waiting; see [`Slots::take`].
     pub(super) fn try_take(&self, program: u64) -> Option<Request> {
         let mut state = lock(&self.state);
         let chosen = state.loads.chosen();
@@ -170,7 +170,7 @@ impl Slots {
         request
     }
 
-    /// As [`Slots::take_ahead`], without waiting.
+    /// Takes a job for a program that takes jobs ahead without waiting; see [`Slots::take_ahead`].
     pub(super) fn try_take_ahead(&self, program: u64) -> Option<Request> {
         let mut state = lock(&self.state);
         let request = state.next_ahead(program, Instant::now())?;

@@ -70,7 +70,7 @@ fn start(folder: &Path) -> (Worker, Pasted) {
     start_with(folder, &[])
 }
 
-/// Does the same with more arguments.
+/// Starts the process with more arguments.
 fn start_with(folder: &Path, more: &[&str]) -> (Worker, Pasted) {
     let launch = Launch::new(&[&["dev", "--folder", folder.to_str().unwrap()], more].concat());
     let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();

@@ -29,7 +29,7 @@ struct Done {
 /// The arguments of a call that has seen nothing in a lane.
 const NOTHING_SEEN: [&str; 4] = ["", "", "0", "0"];
 
-/// The same for all lanes.
+/// The arguments of a call that has seen nothing in any lane.
 pub(super) fn nothing_seen<'a>() -> impl Iterator<Item = &'a str> {
     let nothing: [&'a str; 4] = NOTHING_SEEN;
     [nothing; 3].into_iter().flatten()

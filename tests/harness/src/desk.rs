@@ -16,7 +16,7 @@ pub fn sf(server: &RedisServer, args: &[&str]) -> Output {
     sf_with(server, args, b"")
 }
 
-/// Like [`sf`], with this on stdin.
+/// Runs a command against the server with this on stdin, and returns its output.
 pub fn sf_with(server: &RedisServer, args: &[&str], stdin: &[u8]) -> Output {
     run(&with_address(&server.url(), args), stdin)
 }

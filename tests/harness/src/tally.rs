@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 use streamfleet::job::JobId;
 use streamfleet::{Fleet, FleetConfig, Handler};
 
@@ -29,8 +29,10 @@ impl Tally {
                 Event::Finished(end) => {
                     seen.endings.entry(end.job.to_string()).or_default().push(end.ending.as_str());
                 }
-                Event::Fenced { .. } => seen.fenced += 1,
-                Event::SetAside { job, keys, .. } => seen.aside.push(format!("{job}: {keys}")),
+                Event::Queue { event: QueueEvent::Fenced, .. } => seen.fenced += 1,
+                Event::Queue { event: QueueEvent::SetAside { job, keys, .. }, .. } => {
+                    seen.aside.push(format!("{job}: {keys}"))
+                }
                 _ => {}
             }
         })])

@@ -35,7 +35,7 @@ fn take(scripts: &Scripts, most: &str, [waited, quiet]: [&str; 2]) -> (i64, i64,
     take_until(scripts, most, [waited, quiet, "9999999999999"])
 }
 
-/// The same with those that came until some time.
+/// Takes those jobs that came until some time.
 fn take_until(scripts: &Scripts, most: &str, overdue: [&str; 3]) -> (i64, i64, String, usize) {
     let keys = take_keys("q");
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();

@@ -72,8 +72,8 @@ impl Missed {
         self.due_with(schedule, (handled, now), now, IN_TIME)
     }
 
-    /// The same for the ticks up to an instant that may lie before `now`, in a fleet whose ticks may be this late and not be
-    /// missed; see [`in_time`].
+    /// Returns what is due at `now` of the ticks up to an instant that may lie before it, in a fleet whose ticks may be this late
+    /// and not be missed; see [`in_time`].
     #[doc(hidden)]
     pub fn due_with(
         self,

@@ -91,7 +91,7 @@ impl Envelope {
         self.lighter_than(Self::LARGE_BYTES, life)
     }
 
-    /// The same if more bytes than these make an entry large.
+    /// Returns the entry without its large fields if it has more than `most` bytes.
     #[doc(hidden)]
     pub fn lighter_than(&self, most: usize, life: &Life) -> Option<LightEnvelope> {
         if self.size() <= most {

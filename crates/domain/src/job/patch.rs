@@ -308,7 +308,7 @@ fn msgpack_place(bytes: &[u8], steps: &[Step]) -> Result<Option<Place>, PatchErr
     Ok(msgpack_walk(bytes, steps))
 }
 
-/// The same in bytes that are valid.
+/// Follows the steps through MessagePack that is valid.
 fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
     let mut at = 0;
     for (nth, step) in steps.iter().enumerate() {

@@ -107,7 +107,7 @@ impl Queue {
         Ok(Some(Cancelled::UNKNOWN))
     }
 
-    /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
+    /// Cancels a job that a search found with these fields. It is searched for again only if it has moved since.
     pub(crate) async fn cancel_found(
         &self,
         (job, fields): (&FoundJob, Option<Envelope>),

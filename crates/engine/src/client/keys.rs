@@ -24,7 +24,7 @@ pub(crate) struct Keys {
     pub(crate) dead_offloaded: Key,
     /// How many dead letters each group has.
     pub dead_groups: Key,
-    /// The same; the two take turns, see `recount.lua`.
+    /// The other table of groups: the two take turns, see `recount.lua`.
     pub(crate) dead_groups_2: Key,
     /// Which of the two is in use, and how far a recount is.
     pub(crate) dead_recount: Key,

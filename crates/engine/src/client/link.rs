@@ -288,7 +288,7 @@ impl Link {
         )
     }
 
-    /// The same for a command that waits for something to happen; its duration says nothing about Redis.
+    /// Awaits the reply of a command that waits for something to happen; its duration says nothing about Redis.
     pub(crate) fn ask_waiting<'a, T: 'a>(
         &'a self,
         command: &'static str,

@@ -145,7 +145,7 @@ impl Queue {
 }
 
 impl<'a> DeadLetters<'a> {
-    /// The same letters, for somebody who wants only those that a filter matches. Pages still have all letters, but those
+    /// Reads letters for somebody who wants only those that a filter matches. Pages still have all letters, but those
     /// that the filter refuses by their small fields come without their large ones, which are not read. `now` is the server's
     /// time. [`DeadLetter::check`] decides the same about them.
     #[must_use]
@@ -159,7 +159,7 @@ impl<'a> DeadLetters<'a> {
         Self { restored, ..self }
     }
 
-    /// The same letters without their large fields, for somebody who needs none, or reads them one at a time: to replay or
+    /// Reads letters without their large fields, for somebody who needs none, or reads them one at a time: to replay or
     /// drop letters, say. A filter still sees the fields about which it has conditions.
     #[must_use]
     pub fn bare(self) -> Self {

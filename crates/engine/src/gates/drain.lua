@@ -133,7 +133,7 @@ local function move(name, entry, list, claim)
   end
   left, weight = left + 1, weight + weigh(list)
 end
--- The same; false if Redis refuses to move it.
+-- Takes one job out of a room; false if Redis refuses to move it.
 local function can_move(name, entry, list, claim)
   if try(move, name, entry, list, claim) then return true end
   skipped, passed_over = skipped + 1, passed_over + weigh(list)

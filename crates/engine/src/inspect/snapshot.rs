@@ -18,7 +18,7 @@ scripts! { SNAPSHOT "snapshot" }
 /// A queue's figures at one moment.
 ///
 /// [`Queue::snapshot`] returns all of them but those that only the queue's leader surveys. The leader reports all of
-/// them as `Event::Surveyed`.
+/// them as `QueueEvent::Surveyed`.
 ///
 /// ```no_run
 /// # use streamfleet_engine as streamfleet;

@@ -85,7 +85,7 @@ impl Queue {
         self.reschedule_as(&drawn_call(), id, due).await
     }
 
-    /// The same as a call of this name.
+    /// Reschedules a delayed job as a call of this name.
     pub(crate) async fn reschedule_as(
         &self,
         call: &str,
@@ -111,7 +111,7 @@ impl Queue {
         self.replace_payload_as(&drawn_call(), id, payload, encoding).await
     }
 
-    /// The same as a call of this name.
+    /// Replaces a delayed job's payload as a call of this name.
     pub(crate) async fn replace_payload_as(
         &self,
         call: &str,

@@ -48,7 +48,7 @@ impl Queue {
         self.offload_beyond(Envelope::LARGE_BYTES, envelope, life).await
     }
 
-    /// The same for an entry with more bytes than these.
+    /// Offloads the large fields of an entry with more than `most` bytes.
     pub(crate) async fn offload_beyond(
         &self,
         most: usize,

@@ -89,7 +89,7 @@ local function spot_of(name)
   local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
   if parked then return room_key(delayed, room), parked end
 end
--- The same for the place where the holder is; nil if it is elsewhere.
+-- The place where the holder is; nil if it is elsewhere.
 local function found_at(job)
   for _, name in ipairs({ job.holder, second_name(job.holder, redis.call('HGET', job.held, 'life')) }) do
     local place, taken = found_in(job, spot_of(name))
@@ -166,7 +166,7 @@ local function judge(job)
   if place and not taken then return 'replaced', holder, state, place end
   return 'held', holder, state
 end
--- The same, or 'refused' if one of the keys that belong to this job alone is of another type.
+-- Judges a job; 'refused' if one of the keys that belong to this job alone is of another type.
 local function judged(job)
   local answer = { pcall(judge, job) }
   if answer[1] then return unpack(answer, 2) end

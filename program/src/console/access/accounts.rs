@@ -223,7 +223,7 @@ impl AccountsFile {
     ///
     /// # Errors
     ///
-    /// As of [`Accounts::read`].
+    /// The errors of [`Accounts::read`].
     pub(in crate::console) fn open(path: &Path) -> Result<Self, InvalidAccounts> {
         let changed = changed(path);
         let accounts = Arc::new(Accounts::read(path)?);

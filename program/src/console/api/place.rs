@@ -32,7 +32,7 @@ impl Place {
     ///
     /// # Errors
     ///
-    /// As [`Place::get`].
+    /// The errors of [`Place::get`].
     pub(super) fn queue(&self, site: &Site) -> Result<Queue, Problem> {
         Ok(site.queue(self.get("queue")?))
     }

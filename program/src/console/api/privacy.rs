@@ -41,11 +41,11 @@ impl<'a> View<'a> {
         self.value(shape).map(Json)
     }
 
-    /// Does the same, without the answer around it.
+    /// Returns a shape as JSON that this person may see, without the answer around it.
     ///
     /// # Errors
     ///
-    /// As [`View::json`].
+    /// The errors of [`View::json`].
     pub(super) fn value(&self, shape: &impl Serialize) -> Result<Value, Problem> {
         let mut value = serde_json::to_value(shape).map_err(|error| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written", error.to_string())

@@ -101,7 +101,7 @@ impl Criteria {
     ///
     /// # Errors
     ///
-    /// As [`Criteria::read`], or if there is a condition that only selects what a page lists: the action would change more than
+    /// The errors of [`Criteria::read`], or if there is a condition that only selects what a page lists: the action would change more than
     /// that.
     pub(super) fn of_action(
         frame: &Frame,

@@ -128,7 +128,7 @@ fn last(criteria: &Criteria, groups: &DeadGroups) -> Option<Timestamp> {
 ///
 /// # Errors
 ///
-/// As [`search`].
+/// The errors of [`search`].
 pub(super) async fn newest(
     queue: &Queue,
     criteria: &Criteria,

@@ -119,7 +119,7 @@ pub(super) async fn act(
 }
 
 impl Draft {
-    /// The same as a job that exists: its type, payload, lane, headers and terms.
+    /// Takes the type, payload, lane, headers and terms of a job that exists.
     async fn like_job(self, site: &Site, frame: &Frame) -> Result<Self, Problem> {
         let queue = target::queue(site, &self.queue)?;
         if !frame.may(Role::Viewer, queue.name()) {

@@ -64,12 +64,12 @@ impl Table {
         }
     }
 
-    /// The same with another text if there are no rows.
+    /// Sets the text that is shown if there are no rows.
     pub(super) fn or(self, empty: impl Into<String>) -> Self {
         Self { empty: empty.into(), ..self }
     }
 
-    /// The same with longer texts.
+    /// Sets the longest text of a cell.
     pub(super) fn longest(self, longest: usize) -> Self {
         Self { longest, ..self }
     }
@@ -157,7 +157,7 @@ impl Cell {
         Self { text: excerpt::of(self.text, most), under, ..self }
     }
 
-    /// The same with a second line, unless it is empty.
+    /// Adds a second line, unless it is empty.
     pub(super) fn under(self, text: impl Into<String>) -> Self {
         let text: String = text.into();
         Self { under: Some(text).filter(|text| !text.is_empty()), ..self }

@@ -12,7 +12,7 @@ fn console(server: &RedisServer, folder: &Path) -> Console {
     console_with(server, folder, "")
 }
 
-/// Does the same, with further keys of the section `[console]`.
+/// Starts a console with further keys of the section `[console]`.
 fn console_with(server: &RedisServer, folder: &Path, keys: &str) -> Console {
     Console::start(server, &format!("{}{keys}", tokens(folder)))
 }

@@ -217,7 +217,7 @@ fn json_text(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The same, with everything but ASCII escaped.
+/// Returns a text as JSON without its quotes, with everything but ASCII escaped.
 fn ascii_json(text: &str) -> String {
     let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
     json_text(text).chars().map(|c| if c.is_ascii() { c.to_string() } else { escape(c) }).collect()

@@ -33,7 +33,7 @@ fn found(filter: &Filter, payload: &[u8], encoding: &str) -> Match {
 const ORDER: &str = r#"{"customer":9,"paid":true,"total":12.5,"note":null,"big":9007199254740993,
     "items":[{"sku":"a"},{"sku":"b c"}],"a.b":{"x":"y"},"at":"2026-11-02","0":"zero","mail":"bob@example.com"}"#;
 
-/// The same in both encodings.
+/// Matches the order in both encodings, which must agree.
 fn order(filter: &Filter) -> Match {
     let value: serde_json::Value = serde_json::from_str(ORDER).unwrap();
     let json = found(filter, ORDER.as_bytes(), "json");

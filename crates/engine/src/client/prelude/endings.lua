@@ -15,7 +15,7 @@ local function count_end(campaign, life, how)
   if redis.pcall('HDEL', campaign, replayed_life(life)) == 1 then redis.pcall('HINCRBY', campaign, how, 1) end
 end
 
--- The same with the only job that a script ends: the last thing that this script does.
+-- Counts the end of the only job that a script ends: the last thing that this script does.
 local function count_last_end()
   if to_count.campaign then count_end(to_count.campaign, to_count.life, to_count.how) end
 end
@@ -71,8 +71,8 @@ local function tell_batch(batch, id, stream)
   if members > 0 then finish_batch(batch, stream, members) end
 end
 
--- The same for other batches that count this job's success for a member of theirs; see submit. batches: what the record
--- says about them, if anything.
+-- Tells other batches that count this job's success for a member of theirs; see submit. batches: what the record says about
+-- them, if anything.
 local function tell_batches(batches, id, stream)
   for _, batch in ipairs(batches and cmsgpack.unpack(batches) or {}) do tell_batch(batch, id, stream) end
 end

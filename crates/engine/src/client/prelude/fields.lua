@@ -53,7 +53,7 @@ local function append(stream, list, first, last)
   return redis.pcall('XADD', stream, '*', unpack(list, first, last))
 end
 
--- The same, but an error ends the script: for texts that were checked before its first write.
+-- Appends an entry. An error ends the script: for texts that were checked before its first write.
 local function must_append(stream, list, first, last)
   if not make_entry(last - first + 1) then error('these fields do not form an entry') end
   return redis.call('XADD', stream, '*', unpack(list, first, last))

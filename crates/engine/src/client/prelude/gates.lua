@@ -66,7 +66,7 @@ local function claim_of(gates, name)
   return claim
 end
 
--- The same gate, with the number of its places that are taken and with the job that claims the next one, if any. A script
+-- A gate with the number of its places that are taken and with the job that claims the next one, if any. A script
 -- opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back the place of an entry
 -- that ended with its process, so a few of those that are taken are checked, and more if all are. If the places cannot be
 -- read, this fails, before a job is anywhere else: whatever bounds a gate, its jobs take places.

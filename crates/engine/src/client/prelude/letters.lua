@@ -40,7 +40,7 @@ local function name_letter(record, letter, life, group, offloaded)
   redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter, 'group:' .. letter, group .. ' ' .. token)
 end
 
--- The same for a letter that is new to the record, which stays while it has letters.
+-- Names in the record a letter that is new to it; the record stays while it has letters.
 local function mark_letter(record, letter, life, group, offloaded)
   name_letter(record, letter, life, group, offloaded)
   hold_record(record)
@@ -90,7 +90,7 @@ local function remove_letter_of(dead, id, group, fingerprint)
   return true
 end
 
--- The same with a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
+-- Removes a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
 local function remove_letter(dead, letter)
   local function named(field)
     local name = field_of(letter, field) or ''

@@ -15,7 +15,7 @@ use crate::broker::Incidents;
 use crate::job::incident::delivery::Delivery;
 use crate::job::incident::{Incident, IncidentId};
 use crate::job::{Timestamp, jittered};
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{AlertEvent, Event, Events};
 
 /// How many incidents have a message of their own if they come at once. More share one.
 const MOST_ALONE: usize = 3;
@@ -84,7 +84,7 @@ impl Courier {
             let sink = &self.sink.name;
             let (pause, why) = match self.sink.send(&message).await {
                 Answer::Accepted { said: _ } => {
-                    self.events.emit(&Event::AlertSent { sink, incidents: incidents.len() });
+                    self.events.emit(&Event::Alert(AlertEvent::Sent { sink, incidents: incidents.len() }));
                     return Some(true);
                 }
                 Answer::Refused { why } => (None, why),
@@ -93,7 +93,11 @@ impl Courier {
                     None => (None, why),
                 },
             };
-            self.events.emit(&Event::AlertFailed { sink, why: &why, is_given_up: pause.is_none() });
+            self.events.emit(&Event::Alert(AlertEvent::Failed {
+                sink,
+                why: &why,
+                is_given_up: pause.is_none(),
+            }));
             let Some(pause) = pause else { return Some(false) };
             let pause = jittered(pause, 1.0..1.25, rand::random());
             stop.run_until_cancelled(tokio::time::sleep(pause)).await?;

@@ -4,14 +4,14 @@ use metrics::Counter;
 
 use super::Maker;
 use crate::telemetry::catalogue;
-use streamfleet::event::{HookFailure, Recipient, SpanLoss};
+use streamfleet::event::{HookFailure, Recipient, ReportEvent, SpanLoss};
 
 /// The series of notifications: hooks, event streams and traces.
 pub(in super::super) struct NotificationSeries {
-    pub(in super::super) published: Counter,
+    published: Counter,
     hook_failures: [Counter; 3],
     notifications_dropped: [Counter; 2],
-    pub(in super::super) spans_exported: Counter,
+    spans_exported: Counter,
     spans_dropped: [Counter; SpanLoss::ALL.len()],
 }
 
@@ -30,18 +30,31 @@ impl NotificationSeries {
         }
     }
 
+    /// Records an event about what this process reports to others.
+    pub(in super::super) fn record(&self, event: ReportEvent<'_>) {
+        match event {
+            ReportEvent::HookFailed { kind, hook: _, error: _ } => self.failed(kind),
+            ReportEvent::Published { events } => self.published.increment(events),
+            ReportEvent::NotificationsDropped { recipient, notifications } => {
+                self.notifications_dropped(recipient, notifications);
+            }
+            ReportEvent::Exported { spans } => self.spans_exported.increment(spans),
+            ReportEvent::Unexported { spans, loss, why: _ } => self.dropped(loss, spans),
+        }
+    }
+
     /// Counts a call of a hook that failed.
-    pub(in super::super) fn failed(&self, kind: HookFailure) {
+    fn failed(&self, kind: HookFailure) {
         self.hook_failures[kind as usize].increment(1);
     }
 
     /// Counts spans that did not reach the collector.
-    pub(in super::super) fn dropped(&self, loss: SpanLoss, spans: u64) {
+    fn dropped(&self, loss: SpanLoss, spans: u64) {
         self.spans_dropped[loss as usize].increment(spans);
     }
 
     /// Counts notifications that did not reach their recipient.
-    pub(in super::super) fn notifications_dropped(&self, recipient: Recipient, notifications: u64) {
+    fn notifications_dropped(&self, recipient: Recipient, notifications: u64) {
         self.notifications_dropped[recipient as usize].increment(notifications);
     }
 }

@@ -1,4 +1,44 @@
-//! What did not arrive, and why: calls of hooks, notifications, spans.
+//! What this process reports to others, and what did not arrive, and why: calls of hooks, notifications, spans.
+
+/// Something that happened to what this process reports to others.
+#[derive(Debug, Clone, Copy)]
+pub enum ReportEvent<'a> {
+    /// A call of a hook failed. This changes nothing for any job.
+    HookFailed {
+        /// The hook's name.
+        hook: &'a str,
+        /// How it failed.
+        kind: HookFailure,
+        /// The error message.
+        error: &'a str,
+    },
+    /// Events were written to a queue's `events` stream.
+    Published {
+        /// How many.
+        events: u64,
+    },
+    /// Notifications were dropped: the channel was full, a hook did not return, or Redis refused.
+    NotificationsDropped {
+        /// Who missed them.
+        recipient: Recipient,
+        /// How many.
+        notifications: u64,
+    },
+    /// Spans of attempts reached the collector.
+    Exported {
+        /// How many.
+        spans: u64,
+    },
+    /// Spans of attempts were dropped. This changes nothing for any job.
+    Unexported {
+        /// How many.
+        spans: u64,
+        /// How they were lost.
+        loss: SpanLoss,
+        /// Why, for people.
+        why: &'a str,
+    },
+}
 
 /// How a call of a hook failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
