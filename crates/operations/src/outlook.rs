@@ -12,8 +12,8 @@ use crate::times::short;
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
 #[non_exhaustive]
 pub struct EmptyIn {
-    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
-    /// arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
+    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if the queue never shrank,
+    /// `unsteady` if it shrinks so unevenly that no time is sure to be right within 20 %, `unknown` if not enough was measured yet.
     pub state: &'static str,
     /// After how long, if that is known.
     pub ms: Option<u64>,
@@ -28,7 +28,7 @@ pub struct EmptyIn {
 #[schema(as = Cause)]
 #[non_exhaustive]
 pub struct CauseReport {
-    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`.
+    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, `failing`, or `busy`.
     pub kind: &'static str,
     /// The cause in one line.
     pub text: String,
@@ -106,7 +106,7 @@ impl From<Cause> for CauseReport {
     fn from(cause: Cause) -> Self {
         let base = Self { kind: cause.kind(), text: cause.to_string(), ..Self::default() };
         match cause {
-            Cause::RedisFull { .. } => base,
+            Cause::RedisFull { .. } | Cause::Failing { .. } => base,
             Cause::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
             Cause::NoWorker { jobs } | Cause::Busy { jobs, .. } => Self { jobs: Some(jobs), ..base },
             Cause::PoolDown { pool, worker, types, why } => {
