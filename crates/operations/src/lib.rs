@@ -7,6 +7,7 @@
 mod actor;
 pub mod alerts;
 mod control;
+mod counted;
 pub mod cron;
 pub mod dead;
 mod error;
@@ -27,6 +28,7 @@ pub mod unserved;
 
 pub use actor::Actor;
 pub use control::Control;
+pub use counted::counted;
 pub use error::Error;
 pub use list::{List, NoFacts};
 pub use operation::*;
