@@ -32,7 +32,7 @@ struct Allowed {
     fail_of_ten: u64,
 }
 
-#[derive(Clone)]
+/// Its handler.
 struct Worker(Arc<Allowed>);
 
 impl Handler for Worker {

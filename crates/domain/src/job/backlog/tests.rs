@@ -123,7 +123,7 @@ fn a_steady_queue_lasts_as_long_as_its_pace_says() {
 #[test]
 fn a_gated_queue_lasts_as_long_as_its_slowest_gate() {
     // All have just been submitted, so nothing is steady.
-    let act = |second| Act {
+    let act = |second: u64| Act {
         arrive: if (458..462).contains(&second) { 42_000.0 } else { 0.0 },
         run: 2.0,
         ..Act::default()
@@ -147,10 +147,10 @@ fn jobs_that_still_arrive_at_a_gate_make_its_queue_last_longer_than_its_rate_say
         known.gates = vec![held("queue", known.waiting, rate("10/s"))];
         (known, truth)
     };
-    let (known, truth) = gated(&|_| Act { arrive: 5.0, run: 10.0, ..Act::default() });
+    let (known, truth) = gated(&|_: u64| Act { arrive: 5.0, run: 10.0, ..Act::default() });
     assert_within(&known, truth);
-    let burst = |second| if second % 180 < 30 { 30.0 } else { 0.0 };
-    let (known, _) = gated(&|second| Act { arrive: burst(second), run: 10.0, ..Act::default() });
+    let burst = |second: u64| if second % 180 < 30 { 30.0 } else { 0.0 };
+    let (known, _) = gated(&|second: u64| Act { arrive: burst(second), run: 10.0, ..Act::default() });
     assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady);
 }
 
@@ -179,26 +179,32 @@ fn jobs_behind_a_gate_that_is_shut_have_no_time() {
 #[test]
 fn jobs_that_were_moved_away_did_not_end() {
     let act =
-        |second| Act { run: 100.0, leave: if second == 400 { 68_846.0 } else { 0.0 }, ..Act::default() };
+        |second: u64| Act { run: 100.0, leave: if second == 400 { 68_846.0 } else { 0.0 }, ..Act::default() };
     let (known, truth) = Scene::play(400_000.0, act);
     assert_within(&known, truth);
 }
 
 #[test]
 fn bursts_have_no_steady_pace() {
-    let act =
-        |second| Act { arrive: if second % 600 < 240 { 150.0 } else { 0.0 }, run: 83.0, ..Act::default() };
+    let act = |second: u64| Act {
+        arrive: if second % 600 < 240 { 150.0 } else { 0.0 },
+        run: 83.0,
+        ..Act::default()
+    };
     let (known, _) = Scene::play(200_000.0, act);
     assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady);
-    let grows = |_| Act { arrive: 150.0, run: 83.0, ..Act::default() };
+    let grows = |_: u64| Act { arrive: 150.0, run: 83.0, ..Act::default() };
     assert_eq!(Scene::play(200_000.0, grows).0.time_to_empty(), TimeToEmpty::NotShrinking);
 }
 
 #[test]
 fn bursts_shorter_than_the_time_between_two_readings_are_not_taken_for_a_steady_pace() {
     // Each minute looks like the others, but the queue is empty before or after the next burst.
-    let act =
-        |second| Act { arrive: if second % 60 < 10 { 300.0 } else { 0.0 }, run: 100.0, ..Act::default() };
+    let act = |second: u64| Act {
+        arrive: if second % 60 < 10 { 300.0 } else { 0.0 },
+        run: 100.0,
+        ..Act::default()
+    };
     for seconds in [0, 15, 40] {
         let (known, _) = Scene::play_for(10, seconds, 32_000.0, act);
         assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady, "{seconds}");
@@ -209,7 +215,8 @@ fn bursts_shorter_than_the_time_between_two_readings_are_not_taken_for_a_steady_
 
 #[test]
 fn a_queue_that_its_workers_empty_again_and_again_is_not_one_that_does_not_shrink() {
-    let act = |second| Act { arrive: if second % 60 < 5 { 100.0 } else { 0.0 }, run: 50.0, ..Act::default() };
+    let act =
+        |second: u64| Act { arrive: if second % 60 < 5 { 100.0 } else { 0.0 }, run: 50.0, ..Act::default() };
     let (known, truth) = Scene::play_for(10, 5, 0.0, act);
     assert!(known.waiting > 0 && truth < 10.0, "{truth}");
     assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady);
@@ -218,7 +225,7 @@ fn a_queue_that_its_workers_empty_again_and_again_is_not_one_that_does_not_shrin
 #[test]
 fn what_happened_since_the_last_reading_counts() {
     let act =
-        |second| Act { arrive: if second == 620 { 30_000.0 } else { 0.0 }, run: 50.0, ..Act::default() };
+        |second: u64| Act { arrive: if second == 620 { 30_000.0 } else { 0.0 }, run: 50.0, ..Act::default() };
     let (before, truth) = Scene::play_for(10, 15, 90_000.0, act);
     assert!(before.time_to_empty().time().is_some(), "{truth}");
     let (after, _) = Scene::play_for(10, 30, 90_000.0, act);
