@@ -8,6 +8,7 @@ mod actor;
 pub mod alerts;
 pub mod audit;
 mod control;
+mod counted;
 pub mod cron;
 pub mod dead;
 mod error;
@@ -30,6 +31,7 @@ pub mod workers;
 
 pub use actor::Actor;
 pub use control::Control;
+pub use counted::counted;
 pub use error::Error;
 pub use list::{List, NoFacts};
 pub use operation::*;

@@ -12,8 +12,8 @@ use crate::times::short;
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
 #[non_exhaustive]
 pub struct EmptyIn {
-    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
-    /// arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
+    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if the queue never shrank,
+    /// `unsteady` if it shrinks so unevenly that no time is sure to be right within 20 %, `unknown` if not enough was measured yet.
     pub state: &'static str,
     /// After how long, if that is known.
     pub ms: Option<u64>,
@@ -28,7 +28,7 @@ pub struct EmptyIn {
 #[schema(as = Cause)]
 #[non_exhaustive]
 pub struct CauseReport {
-    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`.
+    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, `failing`, or `busy`.
     pub kind: &'static str,
     /// The cause in one line.
     pub text: String,
@@ -83,6 +83,18 @@ pub struct CauseReport {
     /// How many it may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
+    /// How many attempts failed, or lost their worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Of how many attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// How many jobs are tried again because of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried: Option<u64>,
+    /// In how long these attempts ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_ms: Option<u64>,
 }
 
 /// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
@@ -125,6 +137,13 @@ impl From<Cause> for CauseReport {
         let base = Self { kind: cause.kind(), text: cause.to_string(), ..Self::default() };
         match cause {
             Cause::RedisFull { used, most } => Self { used_bytes: Some(used), max_bytes: Some(most), ..base },
+            Cause::Failing { failed, attempts, retried, time } => Self {
+                failed: Some(failed),
+                attempts: Some(attempts),
+                retried: Some(retried),
+                over_ms: Some(millis(time)),
+                ..base
+            },
             Cause::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
             Cause::NoWorker { jobs } => Self { jobs: Some(jobs), ..base },
             Cause::Busy { jobs, running } => Self { jobs: Some(jobs), running: Some(running), ..base },

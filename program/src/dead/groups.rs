@@ -76,16 +76,17 @@ async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) ->
 fn remarks(page: &Page) -> Vec<String> {
     let mut remarks = Vec::new();
     if page.facts.uncounted > 0 {
+        let (one, more) = ("dead letter is not counted", "dead letters are not counted");
+        let count = output::counted(page.facts.uncounted, one, more);
         remarks.push(format!(
-            "{} dead letters are not counted: --recount counts all of them, once no process of an older version is left",
-            page.facts.uncounted
+            "{count}: --recount counts all of them, once no process of an older version is left"
         ));
     }
     if page.facts.overcounted > 0 {
-        remarks.push(format!(
-            "{} dead letters are counted that no longer exist: --recount counts those that do",
-            page.facts.overcounted
-        ));
+        let one = "dead letter is counted that no longer exists";
+        let count =
+            output::counted(page.facts.overcounted, one, "dead letters are counted that no longer exist");
+        remarks.push(format!("{count}: --recount counts those that do"));
     }
     if page.items.iter().any(|group| group.group == OTHER) {
         remarks.push(format!(

@@ -80,8 +80,10 @@ async fn list(
     let listing = Listing::new(text);
     Ok(match page.facts.undecided {
         0 => listing,
-        count => listing
-            .remark(format!("{count} dead letters are left out: the filter cannot read their payloads")),
+        count => {
+            let count = output::counted(count, "dead letter is left out", "dead letters are left out");
+            listing.remark(format!("{count}: the filter cannot read their payloads"))
+        }
     })
 }
 
@@ -89,7 +91,8 @@ fn show(page: &Page, filter: &Filter, now: Timestamp) -> View {
     let LetterFacts { queue, total, .. } = &page.facts;
     if page.items.is_empty() {
         let which = if filter.is_empty() { "" } else { ", but none matches the filter" };
-        return format!("the queue {queue} has {total} dead letters{which}").into();
+        let total = output::counted(*total, "dead letter", "dead letters");
+        return format!("the queue {queue} has {total}{which}").into();
     }
     let table = output::table_of(
         &page.items,

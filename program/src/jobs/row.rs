@@ -80,5 +80,6 @@ pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
             (Column::wide("error"), &|row| harmless(row.error.as_deref().unwrap_or_default())),
         ],
     );
-    View::from(table).then(format!("{} jobs; {looked_at} were looked at{more}", page.items.len()))
+    let found = output::counted(page.items.len() as u64, "job", "jobs");
+    View::from(table).then(format!("{found}; {looked_at} looked at{more}"))
 }

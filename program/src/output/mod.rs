@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-pub(crate) use streamfleet_operations::List;
+pub(crate) use streamfleet_operations::{List, counted};
 
 pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;

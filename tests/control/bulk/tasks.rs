@@ -97,7 +97,7 @@ fn assert_complete(task: &Task, changed: u64) {
     assert_eq!(task.state, TaskState::Done, "{task:?}");
     assert_eq!((counts.done, counts.matched(), counts.looked), (changed, changed, changed), "{task:?}");
     assert_eq!(task.total, changed);
-    assert_eq!((counts.requested, counts.undecided, &counts.error, task.left()), (0, 0, &None, 0));
+    assert_eq!((counts.requested, counts.undecided, &counts.error, task.left()), (0, 0, &None, Some(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

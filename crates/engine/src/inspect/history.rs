@@ -22,7 +22,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// How long it ran.
+    /// How long it took from its start to its end. In a pool, the wait for a free program counts.
     pub fn duration(&self) -> Duration {
         self.ended.since(self.started)
     }

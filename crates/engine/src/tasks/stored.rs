@@ -249,7 +249,10 @@ mod tests {
         let task = read(&plan("5-0", &format!(",\"rules\":{RULES}")), &more).unwrap();
         assert_eq!((task.action.kind(), task.from.as_str(), task.rate), ("replay", "mail", Some(50.0)));
         assert_eq!((task.letter(), task.is_read()), (EntryId::new(3, 0), false));
-        assert_eq!((task.counts.looked, task.counts.done, task.counts.matched(), task.left()), (5, 4, 5, 4));
+        assert_eq!(
+            (task.counts.looked, task.counts.done, task.counts.matched(), task.left()),
+            (5, 4, 5, None)
+        );
         assert_eq!(read(&plan("", &format!(",\"rules\":{RULES}")), &more), Err(Unreadable::Broken));
     }
 
@@ -261,6 +264,9 @@ mod tests {
         let task = read(&plan("", change), &more).unwrap();
         assert_eq!(task.action, TaskAction::Change(BulkAction::Move("bulk".parse().unwrap())));
         assert_eq!((task.counts.matched(), task.counts.refused(), task.page), (6, 3, 2));
+        let counted = |state| Task { planned: Some(9), state, ..task.clone() }.left();
+        let states = [TaskState::Running, TaskState::Stopped, TaskState::Done];
+        assert_eq!(states.map(counted), [Some(3), Some(3), Some(0)]);
         assert!(!task.is_read() && task.position().is_some() && task.allowed == u64::MAX);
         let end = [("cursor", END)];
         assert!(read(&plan("", change), &end).unwrap().is_read());

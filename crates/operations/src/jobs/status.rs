@@ -97,7 +97,7 @@ pub struct Attempt {
     pub ended: String,
     /// When it ended, in milliseconds since 1970.
     pub ended_ms: u64,
-    /// How long it ran, in milliseconds.
+    /// How long it took from its start to its end, in milliseconds. In a pool, the wait for a free program counts.
     pub duration_ms: u64,
     /// The worker that ran it.
     pub worker: String,

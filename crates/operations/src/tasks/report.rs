@@ -69,8 +69,8 @@ pub struct TaskReport {
     pub undecided: u64,
     /// The last error of a job, or of a part of the queue that cannot be read.
     pub error: Option<String>,
-    /// About how many it has still to look at.
-    pub left: u64,
+    /// How many of those that matched when it began it has not dealt with; null if they were not counted.
+    pub left: Option<u64>,
     /// What keeps it from going on, and what to do; absent if nothing does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,

@@ -198,11 +198,9 @@ fn facts(frame: &Frame, campaign: &TaskReport) -> Vec<Fact> {
     ];
     facts.extend(campaign.rate.map(|rate| plain("plan.rate", format!("{rate:.2}"))));
     facts.extend(campaign.planned.map(|planned| count("campaign.planned", planned)));
-    facts.extend([
-        count("campaign.looked", campaign.looked),
-        count("campaign.left", campaign.left),
-        count("campaign.replayed", campaign.done),
-    ]);
+    facts.push(count("campaign.looked", campaign.looked));
+    facts.extend(campaign.left.map(|left| count("campaign.left", left)));
+    facts.push(count("campaign.replayed", campaign.done));
     if campaign.replay.running.is_some() {
         facts.extend(of_replay(campaign));
     } else {
