@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::client::error::Error;
 use crate::inspect::pools::PoolDown;
 use crate::job::backlog::{Backlog, Cause, HeldJobs, Hold, Reading, TimeToEmpty};
-use crate::job::{Closed, JobType};
+use crate::job::{Closed, GateName, JobType};
 use crate::{Part, Queue, QueueSnapshot, Sample};
 
 /// The most types that no live worker knows.
@@ -80,6 +80,10 @@ impl Queue {
         // They were counted a moment later, and must not differ from the jobs that the snapshot shows.
         if let [only] = &mut held[..] {
             only.jobs = snapshot.in_rooms;
+        }
+        // Those that no worker has read yet have to pass it, too.
+        for gate in held.iter_mut().filter(|gate| gate.gate.as_str() == GateName::QUEUE) {
+            gate.jobs = snapshot.waiting();
         }
         Ok(held)
     }
