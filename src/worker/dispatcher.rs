@@ -22,6 +22,7 @@ use super::limits::{Limits, Place};
 use super::load::{Burden, Load};
 use super::quota::Quota;
 use crate::broker::mutex::lock;
+use crate::wakeup::wait_for;
 
 /// What became of deliveries that were handed over.
 #[derive(Debug)]

@@ -20,7 +20,7 @@ const MOST: u64 = 20_000;
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// How many parts a span of time has.
-pub const PARTS: usize = 24;
+pub(super) const PARTS: usize = 24;
 
 /// When the jobs of each group died; groups whose jobs did not are left out.
 pub type DeathList = List<GroupDeaths, DeathFacts>;

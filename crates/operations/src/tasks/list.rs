@@ -51,11 +51,12 @@ pub async fn show(queue: &Queue, id: &str) -> Result<TaskReport, Error> {
 
 /// Says of tasks that are to go on what keeps them from it, if that can be found out.
 async fn hint(queue: &Queue, reports: &mut [TaskReport]) {
-    let mut resting = reports.iter_mut().filter(|report| report.needs_somebody()).peekable();
-    if resting.peek().is_none() || !queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none()) {
+    if !reports.iter().any(TaskReport::needs_somebody)
+        || !queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none())
+    {
         return;
     }
-    for report in resting {
+    for report in reports.iter_mut().filter(|report| report.needs_somebody()) {
         let unless = if report.is_watched() { "" } else { "unless a command or a console carries it on, " };
         report.hint = Some(format!(
             "no worker of the queue {} is up: {unless}this task goes on when one starts",

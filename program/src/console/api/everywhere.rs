@@ -1,5 +1,7 @@
 //! Lists over all queues that somebody may see, for those who do not know yet in which queue to look.
 
+#![expect(unused_qualifications, reason = "the macro of the routes qualifies the names of the aliases")]
+
 use std::borrow::Cow;
 use std::cmp::Reverse;
 
@@ -306,10 +308,10 @@ type AllSamples = Everywhere<QueueSamples>;
 async fn list_all_samples(
     State(site): State<Site>,
     person: Person,
-    QueryParams((of, SinceParams { since }, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
+    QueryParams((of, time, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
     let read = |queue: Queue| async move {
-        let read = stats::samples(&queue, since)
+        let read = stats::samples(&queue, time.since)
             .await
             .map(|page| vec![QueueSamples { queue: queue.name().to_string(), samples: page.items }]);
         (queue, read)
