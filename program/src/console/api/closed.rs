@@ -27,7 +27,7 @@ const FIELDS: [Closed; 37] = [
     ("RecurringJob", "source", || vec!["config", "command"]),
     ("EmptyIn", "state", || vec!["known", "stopped", "not_shrinking", "unsteady", "unknown"]),
     ("Cause", "kind", || {
-        vec!["redis_full", "paused", "no_worker", "pool_down", "unserved_type", "held", "busy"]
+        vec!["redis_full", "paused", "no_worker", "pool_down", "unserved_type", "held", "failing", "busy"]
     }),
     ("Cause", "hold", || vec!["paused", "tripped", "unreadable", "rate", "concurrency", "open"]),
     ("Gate", "state", || vec!["open", "paused", "tripped", "unreadable", "ignored", "shared"]),

@@ -83,7 +83,7 @@ fn change(site: &Site, name: &str, to: &str) -> Result<Change, Problem> {
         "move" => {
             let to = to.trim().parse::<QueueName>();
             let to = to.map_err(|error| Problem::field("body.to", error.to_string()))?;
-            // Whoever sends the form has seen the remarks of the plan.
+            // The person who sends the form has seen the remarks of the plan.
             Ok(Change::Move { to: site.queue(to), is_sure: true })
         }
         _ => Err(Problem::not_found("there is no such action")),
