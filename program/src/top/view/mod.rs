@@ -100,8 +100,8 @@ fn remark(state: &State, pen: &mut Pen<'_>, line: u16) {
 /// The most important keys of a view.
 fn keys(view: View) -> &'static str {
     match view {
-        View::Queues => "? help  Enter jobs  p pause  l limit  / filter  s sort  q quit",
-        View::Jobs | View::Running => "? help  Enter job  c cancel  p pause type  / filter  Esc back",
+        View::Queues => "? help  Enter jobs  p pause  l limit  / filter  q quit",
+        View::Jobs | View::Running => "? help  Enter job  c cancel  p pause  / filter  Esc back",
         View::Dead => "? help  Enter letters  r replay  p pause type  Esc back",
         View::Workers => "? help  Enter worker  D drain  Esc back  q quit",
         View::Gates => "? help  p pause  l limit  Enter jobs  Esc back",
