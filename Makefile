@@ -9,6 +9,7 @@
 # make sdk-check   tests the packages for PHP, Python and Node with the real program
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
+# make top-picture    records `top` at work for docs/pictures; takes three minutes
 # make console-check  api-check, and browser-check with each page once instead of at every width; skips what cannot be installed
 # make console-large  opens every page of the console while a million jobs wait and 100,000 are dead
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
@@ -22,7 +23,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check top-picture console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -128,6 +129,9 @@ api-check: program
 
 browser-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)
+
+top-picture: program
+	python3 -B tests/terminal/record.py $(CURDIR)/target/debug/streamfleet
 
 console-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh --if-possible

@@ -2,7 +2,7 @@
 //!
 //! It has what people and programs do to a fleet, or look at in it. These are none: `worker`, `dev` and `console`, which serve;
 //! `check`, `config`, `bench`, `healthcheck`, `metrics`, `completions` and `man`, which are about the program and its machine; and
-//! `top`, which shows the lists of other operations again and again. Of the API, these are none: logins, probes and its description.
+//! `top`, which shows and carries out other operations. Of the API, these are none: logins, probes and its description.
 //! What the API shows of a part, such as a job's payload, a queue's types or live events, belongs to the operation that shows the
 //! whole, and needs its role.
 

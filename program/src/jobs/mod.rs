@@ -8,6 +8,7 @@ use streamfleet::job::{QueueName, State};
 use streamfleet_engine::admin::Filter;
 use streamfleet_operations::jobs::search::{self, Facts, Found, Page, Search, Start, USUAL_STATES};
 
+pub(crate) use self::row::Told;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::output::{self, Listing, Repeat};

@@ -6,8 +6,8 @@ use streamfleet_operations::jobs::search::{Page, Row, Search, USUAL_STATES};
 use crate::output::{self, Column, View, harmless};
 use crate::times::{Clock, short};
 
-/// What the table says about a job.
-trait Told {
+/// What people read about a job.
+pub(crate) trait Told {
     /// Where the job is, in words.
     fn place(&self) -> String;
 

@@ -48,6 +48,7 @@ pub mod sentinel;
 pub mod server_program;
 pub mod steps;
 pub mod tally;
+pub mod terminal;
 pub mod tls_server;
 pub mod wait;
 pub mod weather;
