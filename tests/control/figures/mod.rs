@@ -181,8 +181,11 @@ impl Watched {
     }
 }
 
-/// Adds waiting jobs.
+/// Adds waiting jobs, if there are any.
 fn submit(server: &RedisServer, jobs: u64) {
+    if jobs == 0 {
+        return;
+    }
     let mut all = redis::pipe();
     for _ in 0..jobs {
         all.cmd("XADD").arg(STREAM).arg("*").arg(&["type", "test", "payload", "1"][..]).ignore();

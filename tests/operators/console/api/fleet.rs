@@ -178,6 +178,7 @@ async fn an_audit_arrives_line_by_line() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
     for (queue, count) in [("sms", 1), ("mail", 2)] {
+        console.submit(queue, &json!({"type": format!("{queue}.0")})).await;
         for nth in 0..count {
             let body = json!({"type": format!("{queue}.{nth}"), "confirm": true, "reason": "a test"});
             console.post(&format!("queues/{queue}/pause"), &body).await.ok(200);
