@@ -40,6 +40,11 @@ impl Person {
         &self.name
     }
 
+    /// What they may do.
+    pub(in crate::console) fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
     /// Whether payloads, headers, results and errors may be shown to them.
     pub(in crate::console) fn sees_payloads(&self) -> bool {
         self.grants.payloads

@@ -34,6 +34,7 @@ mod recurring;
 mod revision;
 mod selection;
 mod sent;
+mod session;
 mod stats;
 mod steps;
 mod submit;
@@ -91,5 +92,6 @@ fn operations() -> Routes {
         .with(incidents::routes())
         .with(events::routes())
         .with(fleet::routes())
+        .with(session::routes())
         .with(drains::routes())
 }

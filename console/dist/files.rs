@@ -1,0 +1,15 @@
+&[
+    ("index.html", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/index.html")).as_slice()),
+    ("assets/Coming.mR6zI9BM.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Coming.mR6zI9BM.js")).as_slice()),
+    ("assets/Jobs.BuFWQDPr.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Jobs.BuFWQDPr.js")).as_slice()),
+    ("assets/Overview.DBosc16t.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Overview.DBosc16t.js")).as_slice()),
+    ("assets/Time.BsN_HtCr.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Time.BsN_HtCr.js")).as_slice()),
+    ("assets/icon.B4CpQfq5.svg", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/icon.B4CpQfq5.svg")).as_slice()),
+    ("assets/index.BDAqQ_3n.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/index.BDAqQ_3n.js")).as_slice()),
+    ("assets/plot.ixoYYEZ4.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/plot.ixoYYEZ4.js")).as_slice()),
+    ("assets/router.svelte.CV8ffrVG.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/router.svelte.CV8ffrVG.js")).as_slice()),
+    ("assets/screen.vic8u5SX.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/screen.vic8u5SX.js")).as_slice()),
+    ("assets/style.afPWdbIS.css", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/style.afPWdbIS.css")).as_slice()),
+    ("assets/theme.svelte.DtEN0PFU.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/theme.svelte.DtEN0PFU.js")).as_slice()),
+    ("assets/zh-CN.L7Zdx4jt.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/zh-CN.L7Zdx4jt.js")).as_slice()),
+]
