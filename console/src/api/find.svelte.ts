@@ -6,7 +6,7 @@ import { freshness } from './live.svelte';
 type Progress = Schemas['JobSearchFacts'] & { found: number; next: string | null };
 type Line = { job: JobRow } | { progress: Progress } | { problem: Schemas['Problem'] };
 
-/** The most rows that one search keeps. It stops there and can be continued. */
+/** How many rows a search finds before it stops and waits to be continued. */
 const MOST = 5000;
 
 /** How often the rows on the screen change at most, in milliseconds. */
@@ -68,6 +68,7 @@ export class Find {
       shownAt = performance.now();
     };
     let last: Progress | undefined;
+    const most = this.rows.length + MOST;
     try {
       const headers = { accept: 'application/x-ndjson' };
       const response = await send(new Request(`/api/v1/jobs?${query}`, { headers, signal: asked.signal }));
@@ -82,7 +83,7 @@ export class Find {
         ready = ready.concat(found);
         found = [];
         if (performance.now() - shownAt > SHOWN_MS) show();
-        if (this.rows.length + ready.length >= MOST && last.next) break;
+        if (this.rows.length + ready.length >= most && last.next) break;
       }
       this.state = last?.complete ? 'complete' : 'stopped';
       Object.assign(freshness, { atMs: Date.now(), failure: undefined });

@@ -8,6 +8,9 @@ const MOST_MS = 30_000;
 /** What the shell says about the figures of the page: since when they are as they are, and why they are not newer. */
 export const freshness = $state<{ atMs?: number; failure?: Failure }>({});
 
+/** Those that failed last. They ask again as soon as one of them gets an answer. */
+const failing = new Set<{ refresh: () => void }>();
+
 /** An answer that is asked for again and again. Failures keep the last one, which is then stale. */
 export class Live<T> {
   data = $state.raw<T>();
@@ -30,6 +33,7 @@ export class Live<T> {
       return () => {
         document.removeEventListener('visibilitychange', seen);
         this.#stop();
+        failing.delete(this);
       };
     });
   }
@@ -65,12 +69,15 @@ export class Live<T> {
     this.#failures = 0;
     Object.assign(freshness, { atMs: this.atMs, failure: undefined });
     this.#again(this.everyMs);
+    if (!failing.delete(this)) return;
+    for (const other of failing) other.refresh();
   }
 
   #failed(error: unknown): void {
     this.failure = error instanceof Failure ? error : new Failure(0, String(error));
     freshness.failure = untrack(() => this.failure);
     this.#failures += 1;
+    failing.add(this);
     // A request that is wrong stays wrong.
     if (this.failure.status >= 400 && this.failure.status < 429) return;
     const pause = this.failure.retryAfterMs ?? this.everyMs * 2 ** this.#failures;

@@ -16,24 +16,22 @@ export function toWith(segments: string[], query: URLSearchParams | Record<strin
   return text ? `${to(...segments)}?${text}` : to(...segments);
 }
 
+function segmentsOf(path: string): string[] {
+  const parts = path.slice(BASE.length).split('/').filter(Boolean);
+  return parts.map((part) => {
+    try {
+      return decodeURIComponent(part).replace(/^(\.{1,2}) $/, '$1');
+    } catch {
+      return part;
+    }
+  });
+}
+
 class Router {
   #url = $state.raw(new URL(location.href));
-
-  get path(): string {
-    return this.#url.pathname;
-  }
-
-  /** The decoded segments of the path, after the base. */
-  get segments(): string[] {
-    const parts = this.#url.pathname.slice(BASE.length).split('/').filter(Boolean);
-    return parts.map((part) => {
-      try {
-        return decodeURIComponent(part).replace(/^(\.{1,2}) $/, '$1');
-      } catch {
-        return part;
-      }
-    });
-  }
+  path = $derived(this.#url.pathname);
+  /** The decoded segments of the path, after the base. They stay the same while only the query changes. */
+  segments = $derived(segmentsOf(this.path));
 
   get query(): URLSearchParams {
     return this.#url.searchParams;

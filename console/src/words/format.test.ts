@@ -7,7 +7,7 @@ test('numbers fit their place', () => {
   expect([bytes(512), bytes(1536), bytes(3 * 2 ** 30)]).toEqual(['512 B', '1.5 KiB', '3 GiB']);
 });
 
-test('durations have their two largest units', () => {
+test('durations have as many units as they need', () => {
   const cases: [number, string][] = [
     [340, '340ms'],
     [1500, '1.5s'],
@@ -15,6 +15,8 @@ test('durations have their two largest units', () => {
     [3_600_000, '1h'],
     [7_500_000, '2h 5m'],
     [90_000_000, '1d 1h'],
+    [1_150_000, '19m'],
+    [84_600_000, '23h'],
   ];
   for (const [ms, text] of cases) expect(duration(ms)).toBe(text);
 });

@@ -28,14 +28,14 @@ export function bytes(value: number | null | undefined): string {
 
 const UNITS: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'm'], [1000, 's']];
 
-/** A duration with its two largest units: `2h 5m`, `340ms`. */
+/** A duration: `340ms`, `2h 5m`, `23h`. The second unit is left out where it says little. */
 export function duration(ms: number | null | undefined): string {
   if (ms == null) return '–';
   if (ms < 1000) return `${Math.round(ms)}ms`;
   const nth = UNITS.findIndex(([size]) => ms >= size);
   const [size, unit] = UNITS[nth]!;
   const next = UNITS[nth + 1];
-  const rest = next ? Math.floor((ms % size) / next[0]) : 0;
+  const rest = next && ms < 10 * size ? Math.floor((ms % size) / next[0]) : 0;
   const whole = Math.floor(ms / size);
   if (unit === 's' && ms < 10_000) return `${cut(ms / 1000)}s`;
   return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;

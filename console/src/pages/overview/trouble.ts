@@ -23,6 +23,13 @@ const ORDER: Record<Severity, number> = { bad: 0, warn: 1, known: 2 };
 // What an incident calls what a queue gives as its cause.
 const KINDS: Record<string, string> = { paused: 'queue_paused', redis_full: 'redis_memory', held: 'backlog' };
 
+/** What an incident without an error is about: what its queue gives as the cause if it is the same, which is newer and says who and why. */
+function lineOf(incident: Incident, queues: Queue[]): string {
+  const cause = queues.find((queue) => queue.queue === incident.queue)?.cause;
+  const isSame = cause && (KINDS[cause.kind] ?? cause.kind) === incident.kind && (!cause.type || cause.type === incident.type);
+  return isSame ? causeText(cause) : incident.detail;
+}
+
 export function troubles(incidents: Incident[], queues: Queue[], nowMs: number): Trouble[] {
   const told = incidents.map((incident): Trouble => {
     const isKnown = incident.acknowledged != null && incident.acknowledged.until_ms > nowMs;
@@ -32,7 +39,7 @@ export function troubles(incidents: Incident[], queues: Queue[], nowMs: number):
       kind: incident.kind,
       queue: incident.queue ?? null,
       type: incident.type,
-      line: exception(incident.example_error) || incident.detail,
+      line: exception(incident.example_error) || lineOf(incident, queues),
       count: incident.count,
       sinceMs: incident.since_ms,
       incident,
