@@ -1,11 +1,11 @@
 &[
     ("index.html", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/index.html")).as_slice()),
     ("assets/Coming.DTtPeUx0.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Coming.DTtPeUx0.js")).as_slice()),
-    ("assets/Jobs.CraF9753.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Jobs.CraF9753.js")).as_slice()),
+    ("assets/Jobs.BcfpcTeq.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Jobs.BcfpcTeq.js")).as_slice()),
     ("assets/Overview.B62BRsA9.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Overview.B62BRsA9.js")).as_slice()),
     ("assets/Time.DXQ1MRmt.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Time.DXQ1MRmt.js")).as_slice()),
     ("assets/icon.B4CpQfq5.svg", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/icon.B4CpQfq5.svg")).as_slice()),
-    ("assets/index.D0JGAaQS.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/index.D0JGAaQS.js")).as_slice()),
+    ("assets/index.DVkhgrMi.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/index.DVkhgrMi.js")).as_slice()),
     ("assets/plot.ixoYYEZ4.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/plot.ixoYYEZ4.js")).as_slice()),
     ("assets/router.svelte.CC9Xk-vo.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/router.svelte.CC9Xk-vo.js")).as_slice()),
     ("assets/screen.CpFcejjU.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/screen.CpFcejjU.js")).as_slice()),

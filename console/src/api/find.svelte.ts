@@ -1,4 +1,5 @@
 // A search for jobs: rows arrive while it looks, it says how far it is, and it can be stopped and continued.
+import { untrack } from 'svelte';
 import { Failure, send, type JobRow, type Schemas } from './client';
 import { lines } from './lines';
 import { freshness } from './live.svelte';
@@ -36,7 +37,8 @@ export class Find {
     this.#query = query;
     this.#next = null;
     this.#before = 0;
-    void this.#look();
+    // The effect that begins a search does not depend on what it finds.
+    untrack(() => void this.#look());
   }
 
   /** Goes on where it stopped. */
