@@ -72,7 +72,6 @@ export const en = {
   'drawer.close': 'Close',
   'confirm.reason': 'Reason',
   'confirm.reason_hint': 'Your team reads it in the audit.',
-  'confirm.cancel': 'Cancel',
   'confirm.changed': 'This has changed since you opened it: {what}. Look again before you go on.',
   'confirm.command': 'Same as a command',
 

@@ -74,7 +74,6 @@ export const zh: Record<Key, string> = {
   'drawer.close': '关闭',
   'confirm.reason': '原因',
   'confirm.reason_hint': '团队会在审计中看到。',
-  'confirm.cancel': '取消',
   'confirm.changed': '在您打开之后，这里有了变化：{what}。请先确认再继续。',
   'confirm.command': '等同的命令',
 
