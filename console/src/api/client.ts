@@ -35,9 +35,23 @@ export class Failure extends Error {
   }
 }
 
-/** Sends a request as this person. Asks for the login and sends it again if the session has ended. */
+/** How often a request for figures is sent again if the console is too busy. */
+const TRIES = 3;
+
+/** Waits, unless the request is given up. */
+function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener('abort', () => (clearTimeout(timer), reject(signal.reason)));
+  });
+}
+
+/**
+ * Sends a request as this person. If the session has ended, it asks for the login and goes on. What only reads waits for a console that
+ * is too busy.
+ */
 export async function send(request: Request): Promise<Response> {
-  for (;;) {
+  for (let busy = 0; ; ) {
     const sent = request.clone();
     if (request.method !== 'GET') sent.headers.set('X-CSRF-Token', session.csrf);
     const response = await fetch(sent).catch((error: unknown) => {
@@ -45,8 +59,14 @@ export async function send(request: Request): Promise<Response> {
       throw new Failure(0, error instanceof Error ? error.message : String(error));
     });
     if (response.ok) return response;
-    if (response.status !== 401) throw await Failure.of(response);
-    await session.renewed(request.signal);
+    if (response.status === 401) {
+      await session.renewed(request.signal);
+      continue;
+    }
+    const failure = await Failure.of(response);
+    busy += 1;
+    if (response.status !== 429 || request.method !== 'GET' || busy > TRIES) throw failure;
+    await pause(failure.retryAfterMs ?? 1000, request.signal);
   }
 }
 

@@ -177,7 +177,7 @@ export const en = {
   'action.copy_ids': 'Copy ids',
   'action.more': 'More actions',
 
-  'ack.title': 'Acknowledge {id}',
+  'ack.title': 'Acknowledge: {what}',
   'ack.text': 'No reminders are sent for this time. The message that it is resolved is sent all the same.',
   'ack.for': 'For how long',
   'ack.done': 'Acknowledged for {time}',

@@ -179,7 +179,7 @@ export const zh: Record<Key, string> = {
   'action.copy_ids': '复制编号',
   'action.more': '更多操作',
 
-  'ack.title': '知悉 {id}',
+  'ack.title': '知悉：{what}',
   'ack.text': '此期间不再提醒。恢复时仍会发送消息。',
   'ack.for': '多久',
   'ack.done': '已知悉，{time} 内不提醒',
