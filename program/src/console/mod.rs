@@ -1,12 +1,13 @@
 //! `streamfleet console`: the HTTP API under `/api/v1` and the pages for people, in a process of its own.
 //!
 //! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` and `pages`
-//! then call the same functions as the command line. What goes wrong is a `problem`; every address is a `link`. Everything shares
+//! then call the same functions as the command line. `app` serves the console in the browser, a client of `api`. What goes wrong is a `problem`; every address is a `link`. Everything shares
 //! one `site`.
 
 mod access;
 mod alerting;
 mod api;
+mod app;
 mod directory;
 mod link;
 mod pages;
@@ -138,7 +139,7 @@ pub(crate) fn problem_with_accounts(effective: &Effective) -> Option<config::Pro
 
 /// All routes with their rules.
 fn routes() -> Routes {
-    Routes::default().with(access::routes()).with(api::routes()).with(pages::routes())
+    Routes::default().with(access::routes()).with(api::routes()).with(app::routes()).with(pages::routes())
 }
 
 fn router(site: Site) -> Router {

@@ -185,6 +185,22 @@ async fn a_change_is_made_and_noted_though_its_client_is_gone() {
     stage.server.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_session_says_what_somebody_may_do() {
+    let mut stage = Stage::new().await;
+    let (method, path, needs) = (Method::GET, "/api/v1/session".to_owned(), Needs::Role(Role::Viewer));
+    let route = Route { method, path, needs, operation: None };
+    let bearer = (header::AUTHORIZATION, "Bearer operator-elsewhere".parse().unwrap());
+    let answer = stage.ask(&route, [bearer].into_iter().collect()).await;
+    let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
+    let session: serde_json::Value = serde_json::from_slice(&body).unwrap();
+    assert!(session["role"].is_null(), "{session}");
+    assert_eq!(session["queues"], serde_json::json!({ "elsewhere": "operator" }));
+    assert_eq!((session["csrf"].as_str(), session["login"].as_str()), (Some(""), Some("elsewhere")));
+    drop(stage.router);
+    stage.server.stop().await.unwrap();
+}
+
 #[test]
 fn no_route_is_listed_twice() {
     let mut seen = BTreeMap::new();

@@ -1,0 +1,15 @@
+&[
+    ("index.html", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/index.html")).as_slice()),
+    ("assets/Coming.B2UYXEk1.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Coming.B2UYXEk1.js")).as_slice()),
+    ("assets/Jobs.9K08-e2E.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Jobs.9K08-e2E.js")).as_slice()),
+    ("assets/Overview.D5xPDjDO.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Overview.D5xPDjDO.js")).as_slice()),
+    ("assets/Time.CLMH5DwG.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Time.CLMH5DwG.js")).as_slice()),
+    ("assets/icon.B4CpQfq5.svg", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/icon.B4CpQfq5.svg")).as_slice()),
+    ("assets/index.D9Sk69Uq.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/index.D9Sk69Uq.js")).as_slice()),
+    ("assets/plot.ixoYYEZ4.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/plot.ixoYYEZ4.js")).as_slice()),
+    ("assets/router.svelte.BKB9DVjj.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/router.svelte.BKB9DVjj.js")).as_slice()),
+    ("assets/screen.CfShGumN.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/screen.CfShGumN.js")).as_slice()),
+    ("assets/style.Csh6Bjx5.css", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/style.Csh6Bjx5.css")).as_slice()),
+    ("assets/theme.svelte.CDK6JT0T.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/theme.svelte.CDK6JT0T.js")).as_slice()),
+    ("assets/zh-CN.SHsjki7g.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/zh-CN.SHsjki7g.js")).as_slice()),
+]
