@@ -85,8 +85,6 @@ async fn stage_router(server: &DevServer, effective: Effective) -> Router {
 fn example(path: &str) -> String {
     let parts = path.split('/').map(|part| match part {
         "{queue}" => "mail",
-        // Without a filter it is about all letters, and the handler asks for an admin.
-        "dead-drop" => "dead-drop?type=test",
         _ if part.starts_with('{') => "1-1",
         _ => part,
     });
@@ -105,7 +103,7 @@ async fn each_route_lets_those_pass_who_may_use_it_and_nobody_else() {
     for route in routes.table() {
         let shown = format!("{} {}", route.method, route.path);
         let Needs::Role(needed) = route.needs else {
-            assert!(!is_refused(stage.status(route, None).await) || route.path == "/logout", "{shown}");
+            assert!(!is_refused(stage.status(route, None).await), "{shown}");
             continue;
         };
         assert_eq!(stage.status(route, None).await, StatusCode::UNAUTHORIZED, "{shown}");
@@ -132,9 +130,11 @@ async fn each_change_from_another_site_is_refused() {
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
     let router = router(Site::new(broker, (effective(), Schemas::default()), gatekeeper, Shutdown::new()));
     let mut stage = Stage { router, server, _folder: folder };
-    let path = format!("/login?key={link}");
-    let login = Route { method: Method::GET, path, needs: Needs::Nothing, operation: None };
-    let begun = stage.ask(&login, HeaderMap::new()).await;
+    let login = Request::builder().method(Method::POST).uri("/api/v1/session");
+    let login = login.header(header::HOST, LISTEN).header(header::CONTENT_TYPE, "application/json");
+    let login = login.extension(ConnectInfo::<SocketAddr>("127.0.0.1:1".parse().unwrap()));
+    let login = login.body(Body::from(format!(r#"{{"key": "{link}"}}"#))).unwrap();
+    let begun = stage.router.clone().oneshot(login).await.unwrap();
     let cookie = begun.headers()[header::SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned();
     let cookie = || (header::COOKIE, cookie.parse().unwrap());
     for route in routes().table().iter().filter(|route| route.method != Method::GET) {
@@ -181,22 +181,6 @@ async fn a_change_is_made_and_noted_though_its_client_is_gone() {
     tokio::time::timeout(Duration::from_secs(10), noted).await.expect("the change is in the audit");
     let gate: GateName = "type:mail.send".parse().unwrap();
     assert!(queue.gates().list().await.unwrap().iter().any(|status| status.rule.gate == gate));
-    drop(stage.router);
-    stage.server.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_session_says_what_somebody_may_do() {
-    let mut stage = Stage::new().await;
-    let (method, path, needs) = (Method::GET, "/api/v1/session".to_owned(), Needs::Role(Role::Viewer));
-    let route = Route { method, path, needs, operation: None };
-    let bearer = (header::AUTHORIZATION, "Bearer operator-elsewhere".parse().unwrap());
-    let answer = stage.ask(&route, [bearer].into_iter().collect()).await;
-    let body = axum::body::to_bytes(answer.into_body(), 10_000).await.unwrap();
-    let session: serde_json::Value = serde_json::from_slice(&body).unwrap();
-    assert!(session["role"].is_null(), "{session}");
-    assert_eq!(session["queues"], serde_json::json!({ "elsewhere": "operator" }));
-    assert_eq!((session["csrf"].as_str(), session["login"].as_str()), (Some(""), Some("elsewhere")));
     drop(stage.router);
     stage.server.stop().await.unwrap();
 }
