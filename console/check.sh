@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: check.sh [--if-possible]
 #
-# Checks the console in the browser: installs what package-lock.json names, checks the types and that they are
-# those of openapi.json, runs the unit tests, builds it, and compares the result with the committed files and the budget of sizes. Needs Node 20.19 or later. Exit code 0: every check passed, or with --if-possible,
-# Node or its packages are not to be had.
+# Checks the console in the browser: installs what package-lock.json names into node_modules, checks the types and that they are those of
+# openapi.json, runs the unit tests, builds it, and compares the result with the committed files and with the budget of sizes. Needs Node 20.19
+# or later. Exit code 0: every check passed, or with --if-possible, Node or its packages are not to be had.
 set -euo pipefail
 cd "$(dirname "$0")"
 optional=${1:-}

@@ -1,9 +1,15 @@
 // Figures that renew themselves while their page is open and its tab is seen.
-import { untrack } from 'svelte';
 import { Failure } from './client';
+import { session } from './session.svelte';
 
 /** The longest pause between two tries, in milliseconds. */
 const MOST_MS = 30_000;
+
+/** How long an answer may take, in milliseconds: a Redis that hangs answers nothing. */
+const PATIENCE_MS = 5000;
+
+/** The status of a failure that no answer came in time. */
+export const NO_ANSWER = 408;
 
 /** What the shell says about the figures of the page: since when they are as they are, and why they are not newer. */
 export const freshness = $state<{ atMs?: number; failure?: Failure }>({});
@@ -19,6 +25,7 @@ export class Live<T> {
   atMs = $state<number>();
   #failures = 0;
   #timer?: ReturnType<typeof setTimeout>;
+  #patience?: ReturnType<typeof setTimeout>;
   #asked?: AbortController;
 
   /** Begins with the component that creates it, and ends with it. What `ask` reads of the state begins it anew. */
@@ -38,8 +45,9 @@ export class Live<T> {
     });
   }
 
+  /** Whether the figures are old, as far as is known: if one request of the page gets no answer, the others will not either. */
   get isStale(): boolean {
-    return this.failure !== undefined && this.data !== undefined;
+    return this.data !== undefined && (this.failure ?? freshness.failure) !== undefined;
   }
 
   /** Asks at once, for example after an action. */
@@ -50,12 +58,23 @@ export class Live<T> {
 
   #stop(): void {
     clearTimeout(this.#timer);
+    clearTimeout(this.#patience);
     this.#asked?.abort();
+  }
+
+  #wait(asked: AbortController): void {
+    this.#patience = setTimeout(() => {
+      // Nothing is missing while somebody logs in.
+      if (session.ended) return this.#wait(asked);
+      asked.abort();
+      this.#failed(new Failure(NO_ANSWER, ''));
+    }, PATIENCE_MS);
   }
 
   #begin(): void {
     const asked = new AbortController();
     this.#asked = asked;
+    this.#wait(asked);
     this.ask(asked.signal).then(
       (data) => asked.signal.aborted || this.#took(data),
       (error: unknown) => asked.signal.aborted || this.#failed(error),
@@ -63,6 +82,7 @@ export class Live<T> {
   }
 
   #took(data: T): void {
+    clearTimeout(this.#patience);
     this.data = data;
     this.failure = undefined;
     this.atMs = Date.now();
@@ -74,12 +94,15 @@ export class Live<T> {
   }
 
   #failed(error: unknown): void {
+    clearTimeout(this.#patience);
     this.failure = error instanceof Failure ? error : new Failure(0, String(error));
-    freshness.failure = untrack(() => this.failure);
+    const { status } = this.failure;
+    // A request that is wrong stays wrong, and says nothing about other figures.
+    const isWrong = status >= 400 && status < 429 && status !== NO_ANSWER;
+    if (!isWrong) freshness.failure = this.failure;
     this.#failures += 1;
+    if (isWrong) return;
     failing.add(this);
-    // A request that is wrong stays wrong.
-    if (this.failure.status >= 400 && this.failure.status < 429) return;
     const pause = this.failure.retryAfterMs ?? this.everyMs * 2 ** this.#failures;
     this.#again(Math.min(pause, MOST_MS) * (0.75 + Math.random() / 2));
   }

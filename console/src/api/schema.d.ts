@@ -4,6 +4,23 @@
  */
 
 export interface paths {
+    "/api/v1/alerts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the alerts of this console's configuration. */
+        get: operations["get_alerting"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/alerts/sinks/{sink}/test": {
         parameters: {
             query?: never;
@@ -36,8 +53,69 @@ export interface paths {
          * Shows what people did, newest first: to queues, which queues they deleted, and about incidents.
          * @description An action on a queue is listed if you may see that queue, others if you may see all queues. A page may have fewer actions than
          *     `limit` although there are more: go on while `next` is not null.
+         *
+         *     With `Accept: application/x-ndjson`, the answer has a line `{"action": …}` for each action, all of them unless `limit` says fewer,
+         *     and lines `{"progress": …}` that say how many were found and where `next` goes on. It stops after 60 s. The last line is a
+         *     progress, or `{"problem": …}` if something went wrong.
          */
         get: operations["list_all_audits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/cron": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the recurring jobs of all queues, queue by queue, each with its next three ticks. */
+        get: operations["list_all_recurring"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dead/groups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Counts the dead letters of all queues by what killed their jobs, the largest groups first.
+         * @description At most the 1000 largest groups of each queue are listed.
+         */
+        get: operations["list_all_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the dead jobs with a step that must not run twice, and whose outcome nobody knows, the oldest first.
+         * @description At most the 200 newest of each queue are listed.
+         */
+        get: operations["list_decisions"];
         put?: never;
         post?: never;
         delete?: never;
@@ -67,6 +145,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/gates": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the gates of all queues that have a rule, queue by queue, with the jobs that hold a place or wait. */
+        get: operations["list_all_gates"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/incidents": {
         parameters: {
             query?: never;
@@ -80,6 +175,23 @@ export interface paths {
          *     open. A page may have fewer incidents than `limit` although there are more: go on while `next` is not null.
          */
         get: operations["list_incidents"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/incidents/{incident}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows one incident, also if it is over. */
+        get: operations["get_incident"];
         put?: never;
         post?: never;
         delete?: never;
@@ -133,6 +245,64 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/jobs/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Finds the queues that know a job, by its id or the id of its stream entry.
+         * @description A job that has neither an id nor a record, and waits in a lane, is not found: look for it in its queue.
+         */
+        get: operations["find_job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/live": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Streams the figures of queues and what needs a person, every 2 s.
+         * @description The first message comes at once. Each has `queues`, `needs` and `unread` as JSON. The last message of a stream has the type `end`; then
+         *     listen again. A message of the type `problem` says that the figures cannot be read at present.
+         */
+        get: operations["watch_figures"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/needs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists what needs a person: first incidents that nobody has acknowledged, then the troubles of each queue. */
+        get: operations["list_needs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues": {
         parameters: {
             query?: never;
@@ -178,7 +348,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows what people did to a queue, newest first. */
+        /**
+         * Shows what people did to a queue, newest first.
+         * @description With `Accept: application/x-ndjson`, the answer has a line for each action and lines about the progress, as that of
+         *     `GET /api/v1/audit` has.
+         */
         get: operations["list_audit"];
         put?: never;
         post?: never;
@@ -275,7 +449,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Runs the jobs of all dead letters again that a filter matches, at a rate.
+         * Runs the jobs of all dead letters again that a filter matches.
          * @description The letters are counted for 10 s at most; the task begins even if there are more. It is done when all of its jobs have ended.
          */
         post: operations["bulk_replay"];
@@ -388,6 +562,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queues/{queue}/cron/{name}/ticks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the last ticks of a recurring job, newest first, with what became of their jobs. */
+        get: operations["list_ticks"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/{queue}/dead": {
         parameters: {
             query?: never;
@@ -400,6 +591,23 @@ export interface paths {
          * @description A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
          */
         get: operations["list_letters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/dead/deaths": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts when the jobs of each group died, in 24 parts of the time, as far as the newest 20,000 dead letters tell. */
+        get: operations["list_deaths"];
         put?: never;
         post?: never;
         delete?: never;
@@ -438,6 +646,23 @@ export interface paths {
         };
         /** Counts the dead letters by what killed their jobs, the largest groups first. */
         get: operations["list_groups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/dead/groups/{group}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ. */
+        get: operations["get_group"];
         put?: never;
         post?: never;
         delete?: never;
@@ -695,6 +920,23 @@ export interface paths {
          * @description Its `Content-Type` tells how it is encoded: `application/json`, `application/msgpack` or `application/octet-stream`.
          */
         get: operations["get_payload"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/jobs/{id}/prospects": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows what may come in between before a job ends. */
+        get: operations["get_prospects"];
         put?: never;
         post?: never;
         delete?: never;
@@ -987,6 +1229,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/servers": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the servers of Redis: the only one, or those of a cluster that have slots. */
+        get: operations["list_servers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/session": {
         parameters: {
             query?: never;
@@ -994,8 +1253,67 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows who asks, and what they may do. */
+        /**
+         * Shows the console, and who asks and what they may do.
+         * @description It answers strangers, too: then `person` is null.
+         */
         get: operations["get_session"];
+        put?: never;
+        /**
+         * Logs a browser in.
+         * @description The answer sets the cookie of the session. `GET /api/v1/session` then has the token for changes.
+         */
+        post: operations["log_in"];
+        /** Logs a browser out: its session ends at every console. */
+        delete: operations["log_out"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the samples of several queues, for charts. */
+        get: operations["list_all_samples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/suggestions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Proposes names of queues, types, gates and workers. */
+        get: operations["suggest"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/tasks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Lists the tasks of all queues, newest first. Those that are over are listed for 30 days. */
+        get: operations["list_all_tasks"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1068,6 +1386,75 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description What counts as an incident, and when messages about it are sent. */
+        AlertRules: {
+            /**
+             * Format: double
+             * @description How many jobs may die per minute …
+             */
+            dead_per_minute: number;
+            /**
+             * Format: int64
+             * @description … on average over this time.
+             */
+            dead_window_ms: number;
+            /**
+             * Format: int64
+             * @description How often queues and servers are checked.
+             */
+            every_ms: number;
+            /**
+             * Format: int64
+             * @description For how long jobs may wait while no worker is live.
+             */
+            no_worker_for_ms: number;
+            /** @description The kinds of incidents that never open. */
+            off: string[];
+            /**
+             * Format: int64
+             * @description For how long a queue may be paused.
+             */
+            paused_for_ms: number;
+            /**
+             * Format: int64
+             * @description For how long no job must have died of a cause before its acknowledged incident is resolved.
+             */
+            quiet_after_ms: number;
+            /**
+             * Format: double
+             * @description The share of its memory that Redis may use.
+             */
+            redis_memory: number;
+            /**
+             * Format: int64
+             * @description When the first reminder of an open incident is sent.
+             */
+            remind_after_ms: number;
+            /**
+             * Format: int64
+             * @description The longest pause between two reminders.
+             */
+            remind_most_ms: number;
+            /**
+             * Format: int64
+             * @description For how long nothing must be wrong before an incident is resolved.
+             */
+            resolve_after_ms: number;
+            /**
+             * Format: int64
+             * @description For how long jobs may wait while no live worker knows their type.
+             */
+            unserved_for_ms: number;
+        };
+        /** @description A place where messages go: its name and kind, and nothing else of it. */
+        AlertSink: {
+            /**
+             * @description `dingtalk`, `feishu`, `wecom`, `slack`, `webhook` or `mail`.
+             * @enum {string}
+             */
+            kind: "dingtalk" | "feishu" | "wecom" | "slack" | "webhook" | "mail";
+            name: string;
+        };
         /** @description What became of the message, for JSON output. */
         AlertTest: {
             /** @description Whether the sink has taken the message. */
@@ -1075,6 +1462,14 @@ export interface components {
             /** @description What the sink answered, or why it has not taken the message. The text has no secret. */
             answer: string;
             sink: string;
+        };
+        /** @description What is configured. */
+        Alerting: {
+            rules?: components["schemas"]["AlertRules"] | null;
+            /** @description Where messages go. */
+            sinks: components["schemas"]["AlertSink"][];
+            /** @description Why a sink cannot be used; null if all can. */
+            wrong?: string | null;
         };
         /** @description A delayed job after a change. */
         Amended: {
@@ -1094,7 +1489,7 @@ export interface components {
         Attempt: {
             /**
              * Format: int64
-             * @description How long it ran, in milliseconds.
+             * @description How long it took from its start to its end, in milliseconds. In a pool, the wait for a free program counts.
              */
             duration_ms: number;
             /** @description When it ended. */
@@ -1118,23 +1513,34 @@ export interface components {
             /** @description The worker that ran it. */
             worker: string;
         };
-        /** @description What is known about all actions, for JSON output. */
+        /** @description What is known about all actions of a page. */
         AuditFacts: {
             /** @description The queue, if the actions on one queue are listed; else `null`. */
             queue?: string | null;
             /** @description The audits that could not be read, and why; absent if there are none. */
             unread?: string[];
         };
-        /** @description One action, for JSON output. */
+        /** @description A line of the answer. It has one of these. */
+        AuditLine: {
+            action?: components["schemas"]["AuditNote"] | null;
+            problem?: components["schemas"]["Problem"] | null;
+            progress?: components["schemas"]["AuditProgress"] | null;
+        };
+        /** @description One action. */
         AuditNote: {
+            /** @description When it was noted. */
             at: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When it was noted, in milliseconds since 1970.
+             */
             at_ms: number;
             /**
              * Format: int64
              * @description How many jobs it concerned.
              */
             count?: number | null;
+            /** @description The entry of the note. */
             entry: string;
             /** @description How it ended. Empty in the note that was made before it began. */
             outcome: string;
@@ -1142,8 +1548,11 @@ export interface components {
             queue?: string | null;
             /** @description A filter, or ids. */
             target: string;
+            /** @description What was done: the name of an operation. */
             what: string;
+            /** @description Who did it. */
             who: string;
+            /** @description Why. */
             why: string;
         };
         AuditNoteList: components["schemas"]["AuditFacts"] & {
@@ -1153,14 +1562,27 @@ export interface components {
             /** Format: int32 */
             version: number;
         };
+        /** @description How far the search is. */
+        AuditProgress: components["schemas"]["AuditFacts"] & {
+            /**
+             * Format: int64
+             * @description How many actions it has found.
+             */
+            found: number;
+            /** @description What to send as `after` to go on; null if it has looked at everything. */
+            next?: string | null;
+        };
         /** @description A member that the batch waits for: the job that stands for it, and the state of that job. */
         AwaitedMember: {
             /** @description The job whose success counts for it. */
             job: string;
             /** @description The member. */
             member: string;
-            /** @description The state of that job, or `unknown`. */
-            state: string;
+            /**
+             * @description The state of that job, or `unknown`.
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled" | "unknown";
         };
         /** @description A batch. */
         Batch: {
@@ -1208,11 +1630,7 @@ export interface components {
             dry_run?: boolean;
             /** @description Which jobs. */
             filter?: components["schemas"]["Selection"];
-            /**
-             * Format: double
-             * @description How many jobs per second; as many as possible unless told otherwise, at most 10,000.
-             */
-            rate?: number | null;
+            rate?: components["schemas"]["TaskRate"] | null;
             /** @description Why it is done, for the audit. */
             reason?: string;
             /** @description Only jobs in these states. Default: all states that this change works on. */
@@ -1248,10 +1666,11 @@ export interface components {
             /** @description Which dead letters. */
             filter?: components["schemas"]["Selection"];
             /**
-             * Format: double
-             * @description How many dead letters per second; as many as possible unless told otherwise, at most 10,000.
+             * Format: int64
+             * @description Only the oldest that the filter matches: at most this many.
              */
-            rate?: number | null;
+            limit?: number | null;
+            rate?: components["schemas"]["TaskRate"] | null;
             /** @description Why it is done, for the audit. */
             reason?: string;
         };
@@ -1262,7 +1681,7 @@ export interface components {
          *       "filter": {
          *         "type": "mail.send"
          *       },
-         *       "rate": 50,
+         *       "rate": "50/s",
          *       "stop_at": 5
          *     }
          */
@@ -1280,16 +1699,19 @@ export interface components {
             filter?: components["schemas"]["Selection"];
             /**
              * Format: int64
+             * @description Only the oldest that the filter matches: at most this many.
+             */
+            limit?: number | null;
+            /**
+             * Format: int64
              * @description Leave jobs alone that tasks have replayed this often; 3 unless told otherwise.
              */
             max_replays?: number | null;
-            /**
-             * Format: double
-             * @description How many jobs per second; 100 unless told otherwise, at most 10,000.
-             */
-            rate?: number | null;
+            rate?: components["schemas"]["TaskRate"] | null;
             /** @description Why it is done, for the audit. */
             reason?: string;
+            /** @description Which steps to run: `failed` (the default), those that have not succeeded, or `all`, also those of the kind `once`. */
+            steps?: string;
             /**
              * Format: double
              * @description Stop when more than this percentage of the jobs dies again of the same error.
@@ -1361,8 +1783,11 @@ export interface components {
         BulkSample: {
             /** @description Its id. */
             id: string;
-            /** @description Its state. */
-            state: string;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled";
             /** @description Its type. */
             type: string;
         };
@@ -1381,38 +1806,95 @@ export interface components {
         };
         /** @description Why the jobs of a queue wait. Which of the facts there are depends on the kind. */
         Cause: {
+            /**
+             * Format: int64
+             * @description Of how many attempts.
+             */
+            attempts?: number | null;
             /** @description Who has paused the queue or the gate. */
             by?: string | null;
+            /**
+             * Format: int32
+             * @description How many of them run at once.
+             */
+            concurrency?: number | null;
             /** @description The last words of its program. */
             error?: string | null;
+            /**
+             * Format: int64
+             * @description How many attempts failed, or lost their worker.
+             */
+            failed?: number | null;
             /** @description The gate that holds them. */
             gate?: string | null;
+            /** @description Why the gate holds them: `paused`, `tripped`, `unreadable`, `rate` or `concurrency`. */
+            hold?: null | ("paused" | "tripped" | "unreadable" | "rate" | "concurrency" | "open");
             /**
              * Format: int64
              * @description How many jobs wait because of it.
              */
             jobs?: number | null;
-            /** @description `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`. */
-            kind: string;
+            /**
+             * @description `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, `failing`, or `busy`.
+             * @enum {string}
+             */
+            kind: "redis_full" | "paused" | "no_worker" | "pool_down" | "unserved_type" | "held" | "busy";
             /**
              * Format: int64
              * @description How long they take at this rate.
              */
             lasts_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many it may use.
+             */
+            max_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description In how long these attempts ended.
+             */
+            over_ms?: number | null;
             /** @description The pool that cannot start. */
             pool?: string | null;
             /** @description How many of them start in a period, as in `2/s`. */
             rate?: string | null;
             /** @description Why they have. */
             reason?: string | null;
+            /**
+             * Format: int64
+             * @description How many jobs are tried again because of that.
+             */
+            retried?: number | null;
+            /**
+             * Format: int64
+             * @description How many jobs run.
+             */
+            running?: number | null;
             /** @description The cause in one line. */
             text: string;
+            /**
+             * Format: int64
+             * @description For how long its breaker still keeps the gate shut.
+             */
+            tripped_for_ms?: number | null;
             /** @description The type that no worker serves. */
             type?: string | null;
             /** @description The types that wait for the pool. */
             types?: string[];
+            /**
+             * Format: int64
+             * @description How many bytes Redis uses.
+             */
+            used_bytes?: number | null;
             /** @description A worker that has this pool. */
             worker?: string | null;
+        };
+        /** @description A value, and how many letters have it. */
+        ColumnValue: {
+            /** @description How many of the letters have it. */
+            count: number;
+            /** @description The value: a text as it is, anything else as JSON. A long one is cut. */
+            value: string;
         };
         /** @description One group. */
         DeadGroup: {
@@ -1447,9 +1929,27 @@ export interface components {
             /** @description The letter that was the last to die, unless it is gone. */
             letter?: string | null;
             /** @description Why the jobs are dead. */
-            reason?: string | null;
+            reason?: null | ("exhausted" | "fatal" | "lost" | "expired" | "malformed" | "unroutable" | "needs_decision" | "invalid");
             /** @description The type of the jobs. */
             type?: string | null;
+        };
+        /** @description A group of dead letters. */
+        DeadGroupDetail: components["schemas"]["DeadGroup"] & {
+            /**
+             * @description The values of payloads and headers that these letters have, those first in which they differ. Empty for those who may not see
+             *     payloads.
+             */
+            columns: components["schemas"]["PayloadColumn"][];
+            /** @description How many of its jobs died in each of the last 24 hours, the oldest first. */
+            hourly: number[];
+            /** @description The newest letters, at most 10. */
+            letters: components["schemas"]["DeadLetter"][];
+            /** @description The queue. */
+            queue: string;
+            /** @description How many letters the columns are about, at most 100. */
+            sampled: number;
+            /** @description Which time these are. */
+            span: components["schemas"]["DeathSpan"];
         };
         /** @description What is known about all groups. */
         DeadGroupFacts: {
@@ -1555,6 +2055,7 @@ export interface components {
         };
         /** @description The dead letters that would be replayed or dropped. */
         DeadLetterPlan: {
+            /** @description The filter, as the command names it; empty for all of them. */
             filter: string;
             /** @description The largest groups of those that match. */
             groups: components["schemas"]["DeadGroup"][];
@@ -1563,10 +2064,11 @@ export interface components {
              * @description How many dead letters match; null if that takes too long to count.
              */
             planned?: number | null;
+            /** @description The queue. */
             queue: string;
             /**
              * Format: int64
-             * @description How many dead letters the queue has.
+             * @description How many dead letters there are to look at.
              */
             total: number;
             /**
@@ -1574,6 +2076,26 @@ export interface components {
              * @description How many are left alone, because the filter cannot read their payloads; null if that takes too long to count.
              */
             undecided?: number | null;
+        };
+        /** @description What is known about the deaths of all groups. */
+        DeathFacts: components["schemas"]["DeathSpan"] & {
+            /** @description The queue. */
+            queue: string;
+        };
+        /** @description Which time the deaths are counted in. */
+        DeathSpan: {
+            /** @description False if there are more letters than were looked at: the older parts then lack some deaths. */
+            complete: boolean;
+            /**
+             * Format: int64
+             * @description When the first part begins, in milliseconds since 1970.
+             */
+            from_ms: number;
+            /**
+             * Format: int64
+             * @description How long each part is.
+             */
+            part_ms: number;
         };
         /** @description What a decision led to. */
         Decided: {
@@ -1652,10 +2174,11 @@ export interface components {
              */
             ms?: number | null;
             /**
-             * @description `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
-             *     arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
+             * @description `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if the queue never shrank,
+             *     `unsteady` if it shrinks so unevenly that no time is sure to be right within 20 %, `unknown` if not enough was measured yet.
+             * @enum {string}
              */
-            state: string;
+            state: "known" | "stopped" | "not_shrinking" | "unsteady" | "unknown";
             /**
              * Format: int64
              * @description How far back the pace is measured.
@@ -1687,6 +2210,53 @@ export interface components {
             next: string | null;
             /** Format: int32 */
             version: number;
+        };
+        EveryQueueDeadGroupList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["QueueDeadGroup"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        EveryQueueGateList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["QueueGate"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        EveryQueueSamplesList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["QueueSamples"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        EveryRecurringJobList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["RecurringJob"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        EveryTaskList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["Task"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        EveryWaitingDecisionList: components["schemas"]["EverywhereFacts"] & {
+            items: components["schemas"]["WaitingDecision"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        /** @description What is known about a list over several queues. */
+        EverywhereFacts: {
+            /** @description The queues that could not be read, and why. */
+            unread: string[];
         };
         /** @description What is wrong with one field of a request. */
         FieldError: {
@@ -1725,12 +2295,13 @@ export interface components {
             /** @description Why it is paused. */
             reason?: string | null;
             /** @description `command` if somebody has set the limits, `config` if they are those of a configuration. */
-            source?: string | null;
+            source?: null | ("command" | "config");
             /**
              * @description `open`, `paused` or `tripped`; `unreadable` if nothing passes until its rule is set again; `ignored` if the rule is one of
              *     too many, and stops nobody; `shared` for the line that says how the queue is shared.
+             * @enum {string}
              */
-            state: string;
+            state: "open" | "paused" | "tripped" | "unreadable" | "ignored" | "shared";
             /** @description When it opens by itself. */
             until?: string | null;
             /**
@@ -1755,8 +2326,11 @@ export interface components {
              * @description How many jobs may run at once in the whole fleet.
              */
             concurrency?: number | null;
-            /** @description `set` or `cleared`. */
-            done: string;
+            /**
+             * @description `set` or `cleared`.
+             * @enum {string}
+             */
+            done: "set" | "cleared";
             /** @description The gate. */
             gate: string;
             /** @description The queue. */
@@ -1794,6 +2368,20 @@ export interface components {
             /** Format: int32 */
             version: number;
         };
+        /** @description When the jobs of one group died. */
+        GroupDeaths: {
+            /** @description How many of its jobs died in each of 24 parts of the time, the oldest part first. */
+            deaths: number[];
+            /** @description The fingerprint of its letters, or `other`. */
+            group: string;
+        };
+        GroupDeathsList: components["schemas"]["DeathFacts"] & {
+            items: components["schemas"]["GroupDeaths"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
         /** @description Whether the console can serve. */
         Health: {
             /** @description `ok`. */
@@ -1815,12 +2403,19 @@ export interface components {
             example_error?: string | null;
             /** @description A job that shows it. */
             example_job?: string | null;
+            /** @description The number of the last message that each sink has not taken, of those that have not taken a later one. */
+            given_up: {
+                [key: string]: number;
+            };
             /** @description Its id. */
             id: string;
             /** @description What it is about: a group, a type, a campaign, a letter, a server; may be empty. */
             key: string;
-            /** @description What is wrong. */
-            kind: string;
+            /**
+             * @description What is wrong.
+             * @enum {string}
+             */
+            kind: "dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory";
             /**
              * Format: int32
              * @description How many messages each sink should have got.
@@ -1849,8 +2444,11 @@ export interface components {
             sinks: {
                 [key: string]: number;
             };
-            /** @description `open` or `resolved`. */
-            state: string;
+            /**
+             * @description `open` or `resolved`.
+             * @enum {string}
+             */
+            state: "open" | "resolved";
             /** @description The type that it is about; may be empty. */
             type: string;
         };
@@ -1926,10 +2524,18 @@ export interface components {
             gate?: string | null;
             /** @description Its id. */
             id: string;
-            /** @description Its lane. */
-            lane: string;
+            /**
+             * @description Its lane.
+             * @enum {string}
+             */
+            lane: "high" | "normal" | "low";
             /** @description The last lines that its handler logged, oldest first. */
             log: components["schemas"]["LogLine"][];
+            /**
+             * Format: int64
+             * @description How many lines it has logged, also those that are not kept.
+             */
+            logged: number;
             pool_down?: components["schemas"]["PoolDown"] | null;
             progress?: components["schemas"]["Progress"] | null;
             /** @description The queue. */
@@ -1937,8 +2543,11 @@ export interface components {
             queue_cause?: components["schemas"]["Cause"] | null;
             /** @description What its handler returned. */
             result?: unknown;
-            /** @description Its state. */
-            state: string;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled";
             /** @description The state of its steps, in words; absent if the job has no steps. */
             steps?: string | null;
             /** @description Its type. */
@@ -1992,6 +2601,21 @@ export interface components {
             payload_bytes: number;
             /** @description True if the payload is too large to be shown without `--full`. */
             payload_cut: boolean;
+            /**
+             * @description When and how it runs, and what it belongs to: its fields `max_attempts`, `timeout_ms`, `expires_at_ms`, `tracking`,
+             *     `on_success`, `on_failure`, `batch`, `campaign` (the task that has replayed it) and `traceparent`, as far as it has them.
+             */
+            terms: {
+                [key: string]: string;
+            };
+            /** @description The jobs that follow it, as it was submitted with them; null if there are none, or if they cannot be read. */
+            then?: unknown;
+        };
+        /** @description A line of the answer. It has one of these. */
+        JobLine: {
+            job?: components["schemas"]["JobRow"] | null;
+            problem?: components["schemas"]["Problem"] | null;
+            progress?: components["schemas"]["JobProgress"] | null;
         };
         /** @description A job and how it ended, for JSON output. */
         JobOutcome: {
@@ -2004,43 +2628,135 @@ export interface components {
             /** @description The state of the job; null if it is not known. */
             state?: string | null;
         };
+        /** @description A queue that knows a job. */
+        JobPlace: {
+            /** @description Its dead letter, if it is dead. */
+            dead_letter?: string | null;
+            /** @description The id of the job, also if it was named by its entry. */
+            id: string;
+            queue: string;
+            /** @enum {string} */
+            state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled";
+            type: string;
+        };
+        /** @description What is known about all queues that were asked. */
+        JobPlaceFacts: {
+            /** @description The queues that could not be read, and why. */
+            unread: string[];
+        };
+        JobPlaceList: components["schemas"]["JobPlaceFacts"] & {
+            items: components["schemas"]["JobPlace"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        /** @description How far the search is. */
+        JobProgress: components["schemas"]["JobSearchFacts"] & {
+            /**
+             * Format: int64
+             * @description How many jobs it has found.
+             */
+            found: number;
+            /** @description What to send as `after` to go on; null if it has looked at everything. */
+            next?: string | null;
+        };
+        /** @description What may come in between. What does not apply, or cannot be read, is null. */
+        JobProspects: {
+            /**
+             * Format: int64
+             * @description When the job expires unless it has started.
+             */
+            expires_at_ms?: number | null;
+            /**
+             * Format: int64
+             * @description The time of the server's clock, in milliseconds since 1970.
+             */
+            now_ms: number;
+            paused?: components["schemas"]["PausedGate"] | null;
+            /**
+             * Format: int64
+             * @description When the running attempt began, if its worker has reported that.
+             */
+            started_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How long an attempt may run, by the job or by the console's configuration of its type.
+             */
+            timeout_ms?: number | null;
+        };
         /** @description One job. */
         JobRow: {
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How old it is, or for how long it has been running or dead, in milliseconds.
+             */
             age_ms?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many attempts it has used up.
+             */
             attempts: number;
+            /** @description When this life of it began: when it was accepted or last replayed, if known. */
             created?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When this life of it began, in milliseconds since 1970.
+             */
             created_ms?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How often its entry was delivered.
+             */
             deliveries?: number | null;
+            /** @description When it died, if it is dead. */
             died?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When it died, in milliseconds since 1970.
+             */
             died_ms?: number | null;
+            /** @description When it is due, if it is delayed. */
             due?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When it is due, in milliseconds since 1970.
+             */
             due_ms?: number | null;
             /** @description Its entry in a lane or a room, or its dead letter. */
             entry?: string | null;
+            /** @description Its last error. */
             error?: string | null;
             /** @description The gate that does not let it pass. */
             gate?: string | null;
+            /** @description Its id. */
             id: string;
-            lane?: string | null;
+            /** @description Its lane, if it is in one. */
+            lane?: null | ("high" | "normal" | "low");
+            /** @description Its queue. */
             queue: string;
             /**
              * Format: int64
              * @description How long ago the worker last renewed it.
              */
             silent_ms?: number | null;
+            /** @description When its attempt started, as far as is known. */
             started?: string | null;
             /** @description False if it may have started later, or not yet. */
             started_exact?: boolean | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When its attempt started, in milliseconds since 1970.
+             */
             started_ms?: number | null;
-            state: string;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled";
+            /** @description Its type. */
             type: string;
+            /** @description The worker that holds it. */
             worker?: string | null;
         };
         JobRowList: components["schemas"]["JobSearchFacts"] & {
@@ -2104,8 +2820,11 @@ export interface components {
             due_ms?: number | null;
             /** @description Its last errors, oldest first. */
             errors: components["schemas"]["StepError"][];
-            /** @description Its kind. */
-            kind: string;
+            /**
+             * @description Its kind.
+             * @enum {string}
+             */
+            kind: "auto" | "once";
             /** @description What it returned. */
             result?: unknown;
             /** @description Since when it is in this state. */
@@ -2115,10 +2834,15 @@ export interface components {
              * @description Since when it is in this state, in milliseconds since 1970.
              */
             since_ms?: number | null;
-            /** @description Its state. */
-            state: string;
+            /**
+             * @description Its state.
+             * @enum {string}
+             */
+            state: "pending" | "started" | "done" | "failed" | "exhausted" | "unknown" | "given_up" | "skipped";
             /** @description Its name. */
             step: string;
+            /** @description What a person may decide about it now. */
+            verdicts: ("done" | "run" | "give-up")[];
             /** @description The worker that runs it, or ran it last. */
             worker?: string | null;
         };
@@ -2177,6 +2901,8 @@ export interface components {
             set?: string[];
             /** @description Another type. */
             type?: string | null;
+            /** @description Take back all edits: every value becomes again what it was before the first edit. Nothing else works beside it. */
+            undo?: boolean;
         };
         /** @description An edited letter. */
         LetterEdited: {
@@ -2191,12 +2917,24 @@ export interface components {
         };
         /** @description One field of a dead letter. */
         LetterField: {
-            /** @description `utf8`, or `hex` if the value is not text. */
-            form: string;
+            /**
+             * @description `utf8`, or `hex` if the value is not text.
+             * @enum {string}
+             */
+            form: "utf8" | "hex";
             /** @description Its name. */
             name: string;
             /** @description Its value: text as it is, other bytes in hexadecimal. */
             value: string;
+        };
+        /** @description What all queues have, and what needs a person, at one moment. */
+        LiveFigures: {
+            /** @description What needs a person. */
+            needs: components["schemas"]["Need"][];
+            /** @description The queues that you may see. */
+            queues: components["schemas"]["Queue"][];
+            /** @description What could not be read, and why. */
+            unread: string[];
         };
         /** @description A line that a job logged. */
         LogLine: {
@@ -2209,6 +2947,80 @@ export interface components {
             at_ms: number;
             /** @description The line. */
             text: string;
+        };
+        /**
+         * @description Who somebody is: a name and a password, or the key of the link that the console has printed.
+         * @example {
+         *       "name": "ann",
+         *       "password": "correct horse"
+         *     }
+         */
+        Login: {
+            /** @description The key of the link, in place of the name and the password. */
+            key?: string | null;
+            /** @description The name of the account. */
+            name?: string;
+            /** @description Its password. */
+            password?: string | null;
+        };
+        /** @description Something that needs a person. Which parameters there are depends on the code. */
+        Need: {
+            /**
+             * @description What it is: `incident`, `incidents_unreadable`, `decisions`, `unserved_type`, `no_leader`, `paused`, `gate_paused`,
+             *     `gate_tripped`, `gate_unreadable`, `more_gates` or `key_unreadable`.
+             * @enum {string}
+             */
+            code: "incident" | "incidents_unreadable" | "decisions" | "unserved_type" | "no_leader" | "paused" | "gate_paused" | "gate_tripped" | "gate_unreadable" | "more_gates" | "key_unreadable";
+            /** @description What it is, in English. */
+            detail: string;
+            /** @description The values in that text. */
+            params: components["schemas"]["NeedParams"];
+            /** @description The queue that it is about; null if it is about none. */
+            queue?: string | null;
+        };
+        /** @description What is known about everything that needs a person. */
+        NeedFacts: {
+            /** @description What could not be read, and why. */
+            unread: string[];
+        };
+        NeedList: components["schemas"]["NeedFacts"] & {
+            items: components["schemas"]["Need"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        /** @description The values in the text about something that needs a person. */
+        NeedParams: {
+            /** @description Who has paused it. */
+            by?: string | null;
+            /**
+             * Format: int64
+             * @description How many jobs, workers, gates or incidents it concerns.
+             */
+            count?: number | null;
+            /**
+             * Format: int64
+             * @description After which time it ends by itself.
+             */
+            ends_in_ms?: number | null;
+            /**
+             * Format: int64
+             * @description For how long it has been so.
+             */
+            for_ms?: number | null;
+            /** @description The gate that no job passes. */
+            gate?: string | null;
+            /** @description The id of the incident. */
+            incident?: string | null;
+            /** @description What the incident is about, or the key of Redis that cannot be read. */
+            key?: string | null;
+            /** @description The kind of the incident. */
+            kind?: null | ("dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory");
+            /** @description Why they have. */
+            reason?: string | null;
+            /** @description The type of the jobs. */
+            type?: string | null;
         };
         /**
          * @description For how long an incident is acknowledged, and why.
@@ -2349,8 +3161,11 @@ export interface components {
         Paused: {
             /** @description False if it was already so. */
             changed: boolean;
-            /** @description `paused` or `resumed`. */
-            done: string;
+            /**
+             * @description `paused` or `resumed`.
+             * @enum {string}
+             */
+            done: "paused" | "resumed";
             /**
              * Format: int64
              * @description After this time, in milliseconds, it resumes by itself.
@@ -2360,6 +3175,30 @@ export interface components {
             gate: string;
             /** @description The queue. */
             queue: string;
+        };
+        /** @description A gate that somebody has closed. */
+        PausedGate: {
+            by: string;
+            gate: string;
+            reason: string;
+            /** Format: int64 */
+            since_ms: number;
+            /**
+             * Format: int64
+             * @description When it opens by itself; null for never.
+             */
+            until_ms?: number | null;
+        };
+        /** @description One value of payloads, or a header. */
+        PayloadColumn: {
+            /** @description Its name, as conditions have it, such as `payload.customer` or `h.tenant`. */
+            column: string;
+            /** @description How many different values they have. */
+            distinct: number;
+            /** @description How many of the letters have it. */
+            present: number;
+            /** @description The most frequent values, at most 5. */
+            values: components["schemas"]["ColumnValue"][];
         };
         /** @description A pool whose programs cannot start or keep failing. */
         PoolDown: {
@@ -2439,7 +3278,7 @@ export interface components {
             /** @description Cancel the waiting jobs. */
             waiting?: boolean;
         };
-        /** @description One queue, for JSON output. A count is missing if its key cannot be read. */
+        /** @description One queue. A count is missing if its key cannot be read. */
         Queue: {
             /**
              * Format: int64
@@ -2447,10 +3286,17 @@ export interface components {
              */
             backlog?: number | null;
             cause?: components["schemas"]["Cause"] | null;
+            /** @description How many consumers its groups have. */
             consumers?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many dead letters there are.
+             */
             dead?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs are delayed or wait for their retry.
+             */
             delayed?: number | null;
             empty_in?: components["schemas"]["EmptyIn"] | null;
             /** @description Why the queue cannot be read. */
@@ -2465,7 +3311,9 @@ export interface components {
              * @description Those of the waiting ones that a gate does not let pass.
              */
             in_rooms?: number | null;
+            /** @description Each lane. */
             lanes: components["schemas"]["QueueLane"][];
+            /** @description The process that does its maintenance. */
             leader?: string | null;
             /**
              * Format: int64
@@ -2474,27 +3322,57 @@ export interface components {
             memory_bytes?: number | null;
             /** @description Why that is not known. */
             memory_error?: string | null;
+            /** @description When the next delayed job is due. */
             next_due?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When the next delayed job is due, in milliseconds since 1970.
+             */
             next_due_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How long a job may wait by the configuration of the console; missing on the command line.
+             */
+            objective_ms?: number | null;
+            /** @description When the job that has waited longest began to wait. */
             oldest_waiting?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description For how long it has waited, in milliseconds.
+             */
             oldest_waiting_age_ms?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When it began to wait, in milliseconds since 1970.
+             */
             oldest_waiting_ms?: number | null;
             /** @description Since when the queue is paused. */
             paused_since?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Since when the queue is paused, in milliseconds since 1970.
+             */
             paused_since_ms?: number | null;
+            /** @description The queue. */
             queue: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs run.
+             */
             running?: number | null;
             /** @description The keys that cannot be read. */
             unread?: components["schemas"]["UnreadKey"][];
             /** @description The types of waiting jobs that no live worker knows. */
             unserved_types?: components["schemas"]["UnservedType"][];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs wait.
+             */
             waiting?: number | null;
+        };
+        /** @description A group of dead letters, with its queue. */
+        QueueDeadGroup: components["schemas"]["DeadGroup"] & {
+            queue: string;
         };
         /** @description What became of the queue. */
         QueueDeleted: {
@@ -2534,12 +3412,36 @@ export interface components {
             /** @description The live workers that serve it. */
             workers: string[];
         };
-        /** @description One lane, for JSON output. */
+        /** @description An event of a queue, as streams have it. */
+        QueueEvent: components["schemas"]["Event"] & {
+            /** @description The queue. It comes last, in place of a field of this name. */
+            queue: string;
+        };
+        /** @description A gate, with its queue. */
+        QueueGate: components["schemas"]["Gate"] & {
+            queue: string;
+        };
+        /** @description One lane. */
         QueueLane: {
-            lane: string;
-            /** Format: int64 */
+            /**
+             * @description Its name.
+             * @enum {string}
+             */
+            lane: "high" | "normal" | "low";
+            /**
+             * Format: int64
+             * @description How long its oldest job has waited in it; null if none waits.
+             */
+            oldest_waiting_age_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many jobs run.
+             */
             running?: number | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs wait.
+             */
             waiting?: number | null;
         };
         QueueList: components["schemas"]["QueueListFacts"] & {
@@ -2591,6 +3493,11 @@ export interface components {
              * @description How many waiting jobs there were; `null` if they are not emptied.
              */
             waiting?: number | null;
+        };
+        /** @description The samples of one queue, oldest first. */
+        QueueSamples: {
+            queue: string;
+            samples: components["schemas"]["Sample"][];
         };
         /** @description A type of a queue. */
         QueueType: {
@@ -2664,9 +3571,9 @@ export interface components {
              */
             handled_ms: number;
             /** @description Their lane. */
-            lane?: string | null;
+            lane?: null | ("high" | "normal" | "low");
             /** @description What happens to ticks while no worker runs: `skip`, `one` or `all`. */
-            missed?: string | null;
+            missed?: null | ("skip" | "one" | "all");
             /** @description Its name. */
             name: string;
             /** @description The next ticks. */
@@ -2689,7 +3596,7 @@ export interface components {
             /** @description The cron expression. */
             schedule?: string | null;
             /** @description `config`: from a worker's configuration; `command`: somebody added it. */
-            source?: string | null;
+            source?: null | ("config" | "command");
             /** @description The time zone of the schedule. */
             timezone?: string | null;
             /** @description The type of the jobs that it submits. */
@@ -2702,8 +3609,31 @@ export interface components {
             /** Format: int32 */
             version: number;
         };
+        /** @description A tick that was handled, and the job that it submitted. */
+        RecurringTick: {
+            /** @description When it was due. */
+            at: string;
+            /**
+             * Format: int64
+             * @description When it was due, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description The id of its job. */
+            job: string;
+            /** @description The state of the job; null if it has left no record, or if none was submitted because the recurring job was paused. */
+            state?: null | ("waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled");
+        };
+        RecurringTickList: components["schemas"]["NoFacts"] & {
+            items: components["schemas"]["RecurringTick"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
         /** @description How a replay goes about its letters, and how their jobs have ended so far. Other tasks have none of it. */
         ReplayFacts: {
+            /** @description Whether all steps of its jobs run again. */
+            all_steps?: boolean | null;
             /**
              * Format: int64
              * @description How many jobs must succeed before the others are replayed.
@@ -2935,34 +3865,94 @@ export interface components {
              */
             where: string[];
         };
-        /** @description Who asks, and what they may do. */
+        /** @description One server. A figure is null if the server does not report it. */
+        Server: {
+            /** Format: int64 */
+            clients?: number | null;
+            /** @description What it deletes to make room, as `maxmemory-policy` says it. */
+            eviction_policy?: string | null;
+            /**
+             * Format: int64
+             * @description Null if there is no limit.
+             */
+            max_memory_bytes?: number | null;
+            /** @description Its address in a cluster; null for a single server. */
+            node?: string | null;
+            /**
+             * @description How it keeps its data: `aof`, `snapshots` or `none`.
+             * @enum {string}
+             */
+            persistence: "aof" | "snapshots" | "none";
+            /** @description `Redis` or `Valkey`. */
+            product: string;
+            /** Format: int64 */
+            uptime_ms?: number | null;
+            /** Format: int64 */
+            used_memory_bytes?: number | null;
+            version: string;
+            /** @description What is wrong: `evicts` (it deletes data to make room), `aof_failed` or `snapshot_failed`. */
+            warnings: string[];
+        };
+        /** @description What is known about all servers. */
+        ServerFacts: {
+            /** @description The servers of a cluster that could not be asked, and why. */
+            unread: string[];
+        };
+        ServerList: components["schemas"]["ServerFacts"] & {
+            items: components["schemas"]["Server"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        /** @description The console, and who asks. */
         Session: {
-            /** @description What a browser sends with every change, in the header `X-CSRF-Token`; empty for programs, which need none. */
-            csrf: string;
-            /** @description The name of the environment, as in `[alerts]`; null if it has none. */
+            /** @description What the configuration calls this environment, such as `staging` (`alerts.environment`); null if it has no name. */
             environment?: string | null;
-            /** @description How they logged in: `password`, `link` if the console has no accounts, or `elsewhere`: at a proxy, or by a token. */
-            login: string;
-            /** @description The name of the person or token. */
+            person?: components["schemas"]["SessionPerson"] | null;
+            /** @description The version of the console. */
+            version: string;
+            /**
+             * @description How people log in: with a `password`, with the `link` that the console has printed, or at a `proxy`.
+             * @enum {string}
+             */
+            way_in: "link" | "password" | "proxy";
+        };
+        /** @description A person or a program, and what they may do. */
+        SessionPerson: {
+            /** @description Whether there is a session to log out of: neither a proxy's login nor a token has one. */
+            can_log_out: boolean;
+            /** @description What the header `X-CSRF-Token` of every change must have; empty for a program with a token, which needs none. */
+            csrf_token: string;
+            /** @description Whether the configuration hides some fields from everybody. Then no form can show a payload to edit it. */
+            masked: boolean;
             name: string;
-            /** @description The prefix of all keys in Redis. */
+            /** @description The namespace of the queues in Redis. */
             namespace: string;
-            /** @description Whether payloads, headers, results and errors are shown to them. */
+            /** @description Whether payloads, headers, results and errors may be shown. */
             payloads: boolean;
-            /** @description The roles on single queues, where they are more than `role`. */
+            /** @description The roles on single queues. The stronger one of both counts. */
             queues: {
-                [key: string]: string;
+                [key: string]: "viewer" | "submitter" | "operator" | "admin";
             };
-            /** @description The role on every queue; null if there is none: `viewer`, `submitter`, `operator` or `admin`. */
-            role?: string | null;
+            /** @description The role on every queue; null if there are only roles on single queues. */
+            role?: null | ("viewer" | "submitter" | "operator" | "admin");
         };
         /** @description A consumer that a group knows, but whose worker is not live. */
         StaleConsumer: {
+            /** @description Its name. */
             consumer: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description For how long it has done nothing, in milliseconds.
+             */
             idle_ms: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many entries it has in all lanes. Other workers take them over after the lease.
+             */
             pending: number;
+            /** @description The queue. */
             queue: string;
         };
         /** @description What a person decided about a step. */
@@ -2978,8 +3968,11 @@ export interface components {
             by: string;
             /** @description Why; may be empty. */
             reason: string;
-            /** @description `done`, `run` or `give-up`. */
-            verdict: string;
+            /**
+             * @description `done`, `run` or `give-up`.
+             * @enum {string}
+             */
+            verdict: "done" | "run" | "give-up";
         };
         /** @description One error of a step. */
         StepError: {
@@ -3034,6 +4027,20 @@ export interface components {
             replaced?: string | null;
             /** @description The state of the job. */
             state: string;
+        };
+        /** @description Names for fields to propose, at most 500 of each kind. */
+        Suggestions: {
+            /**
+             * @description The gates that these queues have a rule for, of the first 20 queues. Those whose names have values that you may not see are left
+             *     out.
+             */
+            gates: string[];
+            /** @description The queues that you may see. */
+            queues: string[];
+            /** @description The types that live workers of the queues that were asked for know. */
+            types: string[];
+            /** @description The live workers of these queues. */
+            workers: string[];
         };
         /** @description What became of the letters. */
         Swept: {
@@ -3108,19 +4115,24 @@ export interface components {
             filter: string;
             /** @description The queue that has them: another one if it undoes a move. */
             from: string;
+            /** @description What keeps it from going on, and what to do; absent if nothing does. */
+            hint?: string | null;
             /** @description Its id. */
             id: string;
             /** @description How many were left alone, by the reason. */
             kept: {
                 [key: string]: number;
             };
-            /** @description What it does: `replay`, `drop`, `move`, `cancel`, `run-now` or `purge`. */
-            kind: string;
+            /**
+             * @description What it does: `replay`, `drop`, `move`, `cancel`, `run-now` or `purge`.
+             * @enum {string}
+             */
+            kind: "replay" | "drop" | "move" | "cancel" | "run-now" | "purge";
             /**
              * Format: int64
-             * @description About how many it has still to look at.
+             * @description How many of those that matched when it began it has not dealt with; null if they were not counted.
              */
-            left: number;
+            left?: number | null;
             /**
              * Format: int64
              * @description How many of them it has looked at.
@@ -3155,8 +4167,11 @@ export interface components {
              * @description How many run and were asked to stop.
              */
             requested: number;
-            /** @description `canary` while the first jobs of a replay run, `running`, `paused`, `stopped`, `failed` or `done`. */
-            state: string;
+            /**
+             * @description `canary` while the first jobs of a replay run, `running`, `paused`, `stopped`, `failed` or `done`.
+             * @enum {string}
+             */
+            state: "canary" | "running" | "paused" | "stopped" | "failed" | "done";
             /** @description Their states. */
             states: string[];
             /** @description The queue that gets the jobs, if it moves them. */
@@ -3192,6 +4207,8 @@ export interface components {
             /** Format: int32 */
             version: number;
         };
+        /** @description How many jobs a task may change per time. */
+        TaskRate: number | string;
         /** @description What the jobs of one type did. */
         TypeStats: {
             /**
@@ -3237,8 +4254,14 @@ export interface components {
         };
         /** @description A lane whose consumers could not be listed, and why. */
         UnlistedLane: {
+            /** @description Why. */
             error: string;
-            lane: string;
+            /**
+             * @description The lane.
+             * @enum {string}
+             */
+            lane: "high" | "normal" | "low";
+            /** @description The queue. */
             queue: string;
         };
         /** @description A key that cannot be read, and why: what [`Unread`] looks like in JSON. */
@@ -3246,44 +4269,73 @@ export interface components {
             error: string;
             key: string;
         };
-        /** @description A type whose jobs wait because no live worker knows it, for JSON output. */
+        /** @description A type whose jobs wait because no live worker knows it. */
         UnservedType: {
             /** @description A similar type that a live worker knows. */
             did_you_mean?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many of them wait.
+             */
             jobs: number;
+            /** @description The type. */
             type: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description For how long no live worker has known the type, in milliseconds.
+             */
             unserved_for_ms: number;
+        };
+        /** @description A job that waits for a decision about one of its steps. */
+        WaitingDecision: components["schemas"]["DeadLetter"] & {
+            queue: string;
+            /** @description The steps that wait. */
+            steps: string[];
         };
         /** @description A live worker. */
         Worker: {
             /** @description A short text that workers with equal configurations share; null if the worker does not say. */
             config?: string | null;
+            /** @description Its name, which no other process ever has. */
             consumer: string;
             drain?: components["schemas"]["WorkerDrain"] | null;
             /** @description Its pools of which no program can start or keeps running; absent if there are none. */
             pools_down?: components["schemas"]["PoolDown"][];
+            /** @description The queues that it serves. */
             queues: string[];
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs it runs.
+             */
             running: number;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description How many jobs it can run at once.
+             */
             slots: number;
             /** @description When it started, as far as its last sign of life tells. */
             started?: string | null;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description When it started, in milliseconds since 1970.
+             */
             started_ms?: number | null;
+            /** @description `running`, `draining` or `drained`. */
             state: string;
+            /** @description The types that it knows. */
             types: string[];
+            /** @description Its version of streamfleet. */
             version: string;
         };
-        /** @description What became of a request to a worker, for JSON output. */
+        /** @description What became of a request to a worker. */
         WorkerAsked: {
             /** @description `drain` or `resume`: what it was asked for. */
             asked: string;
-            /** @description By whom, then. */
+            /** @description By whom, then; absent if nobody had drained it. */
             asked_by?: string | null;
-            /** @description False if it had been asked for that before. */
+            /** @description Why, then; absent if they did not say. */
+            asked_why?: string | null;
+            /** @description False if it had been asked for that before. Then nothing is changed, and the audit does not note it. */
             changed: boolean;
             /**
              * Format: int64
@@ -3292,22 +4344,30 @@ export interface components {
             running: number;
             /** @description How far it is: `asked`, `draining`, `drained`, `running`, or `gone` if no process has this name any more. */
             state: string;
+            /** @description The worker. */
             worker: string;
         };
         /** @description A request to a worker to take no further job. */
         WorkerDrain: {
+            /** @description Who asked. */
             by: string;
             /** @description True if the process ends once it runs nothing. */
             exit: boolean;
             /** @description True if the worker has confirmed it. */
             heard: boolean;
+            /** @description Since when. */
             since: string;
-            /** Format: int64 */
+            /**
+             * Format: int64
+             * @description Since when, in milliseconds since 1970.
+             */
             since_ms: number;
+            /** @description Why; may be empty. */
             why: string;
         };
-        /** @description What is known besides the live workers, for JSON output. */
+        /** @description What is known besides the live workers. */
         WorkerFacts: {
+            /** @description Consumers whose worker is not live. */
             stale: components["schemas"]["StaleConsumer"][];
             /** @description The lanes whose consumers could not be listed. */
             unlisted?: components["schemas"]["UnlistedLane"][];
@@ -3374,6 +4434,30 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+    get_alerting: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What is configured */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Alerting"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     test_sink: {
         parameters: {
             query?: never;
@@ -3431,13 +4515,107 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of actions */
+            /** @description A page of actions, or the actions line by line */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AuditNoteList"];
+                    "application/x-ndjson": components["schemas"]["AuditLine"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_all_recurring: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of recurring jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryRecurringJobList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_all_groups: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of groups */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryQueueDeadGroupList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_decisions: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryWaitingDecisionList"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -3467,7 +4645,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": components["schemas"]["QueueEvent"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_all_gates: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of gates */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryQueueGateList"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -3503,6 +4712,37 @@ export interface operations {
             };
             401: components["responses"]["NotLoggedIn"];
             403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    get_incident: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the incident.
+                 * @example 0b5ff109
+                 */
+                incident: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The incident */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Incident"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
             422: components["responses"]["NotValid"];
             default: components["responses"]["Failed"];
         };
@@ -3554,6 +4794,10 @@ export interface operations {
                 state?: string[];
                 /** @description Only running jobs, the longest first. */
                 running?: boolean;
+                /** @description Only jobs that this worker runs. Needs `running`. */
+                worker?: string;
+                /** @description Only jobs that wait at this gate, such as `type:mail.send`. */
+                gate?: string;
                 /** @description Only jobs of this type, or with `mail.*` of all types that begin like this. */
                 type?: string;
                 /**
@@ -3602,7 +4846,95 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobRowList"];
-                    "application/x-ndjson": string;
+                    "application/x-ndjson": components["schemas"]["JobLine"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    find_job: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The id of the job, or the id of its stream entry.
+                 * @example order-7
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The queues */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobPlaceList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    watch_figures: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The figures */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["LiveFigures"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_needs: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What needs a person */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["NeedList"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -3744,13 +5076,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of actions */
+            /** @description A page of actions, or the actions line by line */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["AuditNoteList"];
+                    "application/x-ndjson": components["schemas"]["AuditLine"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -4259,11 +5592,52 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    list_ticks: {
+        parameters: {
+            query?: {
+                /** @description How many of the last ticks to list. */
+                last?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+                /**
+                 * @description The name of the recurring job.
+                 * @example report.nightly
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The ticks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RecurringTickList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     list_letters: {
         parameters: {
             query?: {
                 /** @description List the oldest dead letters first. */
                 oldest_first?: boolean;
+                /** @description Only dead letters of jobs that this task has replayed. */
+                task?: string;
                 /** @description Only jobs of this type, or with `mail.*` of all types that begin like this. */
                 type?: string;
                 /**
@@ -4327,6 +5701,40 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    list_deaths: {
+        parameters: {
+            query?: {
+                /** @description How far back to look, such as `10m`: at most `24h`. */
+                since?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The groups whose jobs died */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["GroupDeathsList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     export_letters: {
         parameters: {
             query?: {
@@ -4381,7 +5789,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/x-ndjson": string;
+                    "application/x-ndjson": components["schemas"]["DeadLetterFields"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -4416,6 +5824,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DeadGroupList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    get_group: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+                /**
+                 * @description The fingerprint of the group, or `other`.
+                 * @example 0123456789abcdef
+                 */
+                group: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The group */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeadGroupDetail"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -4661,7 +6105,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": string;
+                    "text/event-stream": components["schemas"]["QueueEvent"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -4827,6 +6271,10 @@ export interface operations {
                 state?: string[];
                 /** @description Only running jobs, the longest first. */
                 running?: boolean;
+                /** @description Only jobs that this worker runs. Needs `running`. */
+                worker?: string;
+                /** @description Only jobs that wait at this gate, such as `type:mail.send`. */
+                gate?: string;
                 /** @description Only jobs of this type, or with `mail.*` of all types that begin like this. */
                 type?: string;
                 /**
@@ -4881,7 +6329,7 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["JobRowList"];
-                    "application/x-ndjson": string;
+                    "application/x-ndjson": components["schemas"]["JobLine"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -5127,6 +6575,42 @@ export interface operations {
                     "application/json": unknown;
                     "application/msgpack": number[];
                     "application/octet-stream": number[];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    get_prospects: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+                /**
+                 * @description The id of the job, or the id of its stream entry.
+                 * @example order-7
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What may come in between */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["JobProspects"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];
@@ -5616,9 +7100,11 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The task */
-            200: {
+            /** @description The task, which goes on */
+            202: {
                 headers: {
+                    /** @description Where to see how it fares */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5745,6 +7231,30 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    list_servers: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The servers */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ServerList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     get_session: {
         parameters: {
             query?: never;
@@ -5754,13 +7264,174 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who asks */
+            /** @description The console, and who asks */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Session"];
+                };
+            };
+            default: components["responses"]["Failed"];
+        };
+    };
+    log_in: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Login"];
+            };
+        };
+        responses: {
+            /** @description The session has begun */
+            204: {
+                headers: {
+                    /** @description The session */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description The name, the password or the key is wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body names neither a password nor a key */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many attempts; `Retry-After` says when to try again */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            default: components["responses"]["Failed"];
+        };
+    };
+    log_out: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description No session is left */
+            204: {
+                headers: {
+                    /** @description A cookie that has expired */
+                    "Set-Cookie"?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_all_samples: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description How far back to look, such as `10m`: at most `24h`. */
+                since?: string;
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of queues with their samples */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryQueueSamplesList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    suggest: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The names */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Suggestions"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_all_tasks: {
+        parameters: {
+            query?: {
+                /** @description Only this queue; may be repeated. */
+                queue?: string[];
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of tasks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EveryTaskList"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];

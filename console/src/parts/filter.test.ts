@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { filtersOf, queryOf, read, withFilter, write } from './filter';
+import { filtersOf, queryOf, read, selectionOf, withFilter, write } from './filter';
 
 test('what was typed becomes a parameter of the API, and back', () => {
   const cases: [string, string, string][] = [
@@ -22,6 +22,11 @@ test('what was typed becomes a parameter of the API, and back', () => {
 test('an address keeps filters, and only those', () => {
   const filters = filtersOf(new URLSearchParams('queue=a&queue=b&where=payload.x%3D1&tab=2&type='));
   expect(queryOf(filters).toString()).toBe('queue=a&queue=b&where=payload.x%3D1');
+});
+
+test('a change gets the filters but for queue and state', () => {
+  const typed = ['queue:a', 'state:dead', 'payload.x=1', 'payload.y=2', 'type:mail.*'].map((text) => read(text)!);
+  expect(selectionOf(typed)).toEqual({ where: ['payload.x=1', 'payload.y=2'], type: 'mail.*' });
 });
 
 test('a filter replaces one of its name unless there can be several', () => {

@@ -1,5 +1,7 @@
 // Filters as a person types them (`queue:mail payload.customer=9 since:1h`) and as the API takes them, which is how addresses have them.
 
+import type { Schemas } from '../api/client';
+
 export interface Filter {
   /** The parameter of the API. */
   name: string;
@@ -50,6 +52,16 @@ export function write({ name, value }: Filter): string {
 export function filtersOf(query: URLSearchParams): Filter[] {
   const known = new Set(['where', 'header', ...Object.values(WORDS)]);
   return [...query].filter(([name, value]) => known.has(name) && value !== '').map(([name, value]) => ({ name, value }));
+}
+
+/** The filters as the body of a change has them. `queue` and `state` are not among them. */
+export function selectionOf(filters: Filter[]): Partial<Schemas['Selection']> {
+  const selection: Record<string, string | string[]> = {};
+  for (const { name, value } of filters) {
+    if (name === 'queue' || name === 'state') continue;
+    selection[name] = name === 'where' || name === 'header' ? [...(selection[name] ?? []), value] : value;
+  }
+  return selection;
 }
 
 /** The address's query with these filters. */

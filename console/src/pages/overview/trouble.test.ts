@@ -16,6 +16,7 @@ const incident = (values: Partial<Incident>): Incident => ({
   command: '',
   messages: 0,
   sinks: {},
+  given_up: {},
   ...values,
 });
 const queue = (name: string, values: Partial<Queue> = {}): Queue => ({ queue: name, lanes: [], ...values });
@@ -33,7 +34,7 @@ test('the worst comes first, then what concerns most jobs, then what somebody kn
 });
 
 test('a cause is told once: by its incident if there is one, in the words of its queue', () => {
-  const cause = { kind: 'paused', text: '', by: 'ann', reason: 'stock' };
+  const cause = { kind: 'paused' as const, text: '', by: 'ann', reason: 'stock' };
   const queues = [queue('imports', { cause }), queue('mail', { cause: { kind: 'no_worker', text: '', jobs: 3 } }), queue('calm', { cause: { kind: 'busy', text: '' } })];
   const found = troubles([incident({ id: 'paused', kind: 'queue_paused', queue: 'imports' })], queues, 0);
   expect(found.map(({ id, line }) => [id, line])).toEqual([
