@@ -43,13 +43,36 @@ export const PAGES: Page[] = [
   { path: 'incidents/:incident', load: coming, under: 'incidents' },
 ];
 
+/** Addresses of the earlier console, which stand in bookmarks and messages, each with the page that took its place. */
+export const MOVED: [from: string, to: string][] = [
+  ['campaigns', 'tasks'],
+  ['incidents/:incident/ack', 'incidents/:incident'],
+  ['queues/:queue/campaigns', 'tasks'],
+  ['queues/:queue/campaigns/plan', 'queues/:queue/dead'],
+  ['queues/:queue/campaigns/:task', 'queues/:queue/tasks/:task'],
+  ['queues/:queue/campaigns/:task/:action', 'queues/:queue/tasks/:task'],
+  ['queues/:queue/dead-drop', 'queues/:queue/dead'],
+  ['queues/:queue/dead/:letter/:action', 'queues/:queue/dead/:letter'],
+  ['queues/:queue/jobs/:job/:action', 'queues/:queue/jobs/:job'],
+  ['queues/:queue/jobs/:job/steps/:step/decide', 'queues/:queue/jobs/:job'],
+  ['queues/:queue/gates/:action', 'gates'],
+  ['queues/:queue/recurring/:name', 'recurring'],
+  ['queues/:queue/bulk/:action', 'jobs'],
+];
+
+/** What the segments of an address name, if it has this path. */
+function named(path: string, segments: string[]): Record<string, string> | undefined {
+  const parts = path === '' ? [] : path.split('/');
+  if (parts.length !== segments.length) return;
+  if (!parts.every((part, nth) => part.startsWith(':') || part === segments[nth])) return;
+  return Object.fromEntries(parts.flatMap((part, nth) => (part.startsWith(':') ? [[part.slice(1), segments[nth]!]] : [])));
+}
+
 /** Finds the page of an address, with what its segments name. Pages that stand first win. */
 export function match(segments: string[]): { page: Page; named: Record<string, string> } | undefined {
-  for (const page of PAGES) {
-    const parts = page.path === '' ? [] : page.path.split('/');
-    if (parts.length !== segments.length) continue;
-    if (!parts.every((part, nth) => part.startsWith(':') || part === segments[nth])) continue;
-    const named = parts.flatMap((part, nth) => (part.startsWith(':') ? [[part.slice(1), segments[nth]!]] : []));
-    return { page, named: Object.fromEntries(named) as Record<string, string> };
+  const paths = [...PAGES.map(({ path }) => [path, path] as const), ...MOVED];
+  for (const [path, to] of paths) {
+    const found = named(path, segments);
+    if (found) return { page: PAGES.find((page) => page.path === to)!, named: found };
   }
 }

@@ -231,8 +231,7 @@ export const en = {
   'jobs.refused': '{count} was refused: {why}|{count} were refused: {why}',
 
   'coming.title': 'This page comes next',
-  'coming.text': 'It is still in the earlier console.',
-  'coming.old': 'Open it there',
+  'coming.text': 'Until then, the command line shows it.',
 } as const;
 
 export type Key = keyof typeof en;

@@ -233,6 +233,5 @@ export const zh: Record<Key, string> = {
   'jobs.refused': '{count} 个被拒绝：{why}',
 
   'coming.title': '此页面即将到来',
-  'coming.text': '目前仍在旧控制台中。',
-  'coming.old': '在旧控制台打开',
+  'coming.text': '在此之前，请使用命令行。',
 };
