@@ -83,14 +83,12 @@ mod tests {
     }
 
     #[test]
-    fn no_file_asks_another_server() {
-        // Names of vocabularies, and links that only a person follows.
-        const NAMES: [&str; 3] = ["http://www.w3.org/", "https://www.w3.org/", "https://svelte.dev/"];
-        for (path, content) in FILES {
-            let text = NAMES
-                .iter()
-                .fold(String::from_utf8_lossy(content).into_owned(), |text, name| text.replace(name, ""));
-            let found = ["http://", "https://", "@import", "eval("].iter().find(|mark| text.contains(**mark));
+    fn neither_the_document_nor_a_style_names_another_server() {
+        for (path, content) in
+            FILES.iter().filter(|(path, _)| path.ends_with("html") || path.ends_with("css"))
+        {
+            let text = String::from_utf8_lossy(content);
+            let found = ["http:", "https:", "@import"].iter().find(|mark| text.contains(**mark));
             assert_eq!(found, None, "{path}");
         }
     }

@@ -131,12 +131,11 @@ impl Answer {
     }
 }
 
-/// The tokens of [`tokens`], and what each may do. `limited` may only use the queue `mail`.
-const TOKENS: [(&str, &str); 4] = [
+/// The tokens of [`tokens`], and what each may do.
+const TOKENS: [(&str, &str); 3] = [
     ("viewer", "role = \"viewer\""),
     ("operator", "role = \"operator\""),
     ("admin", "role = \"admin\""),
-    ("limited", "queues = { mail = \"operator\" }"),
 ];
 
 /// Writes a file of accounts with these tokens, and returns the section of the configuration that names it.
