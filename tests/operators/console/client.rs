@@ -132,11 +132,8 @@ impl Answer {
 }
 
 /// The tokens of [`tokens`], and what each may do.
-const TOKENS: [(&str, &str); 3] = [
-    ("viewer", "role = \"viewer\""),
-    ("operator", "role = \"operator\""),
-    ("admin", "role = \"admin\""),
-];
+const TOKENS: [(&str, &str); 3] =
+    [("viewer", "role = \"viewer\""), ("operator", "role = \"operator\""), ("admin", "role = \"admin\"")];
 
 /// Writes a file of accounts with these tokens, and returns the section of the configuration that names it.
 pub(super) fn tokens(directory: &Path) -> String {
