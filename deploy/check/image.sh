@@ -61,7 +61,7 @@ musl_compiler() {
 compile() {
   local each compiler variable context=$tools/context
   rm -rf "$context" && mkdir "$context"
-  while read -r each; do cp -a "../$each" "$context/"; done < <(sed -n 's/^!//p' docker/Dockerfile.dockerignore)
+  while read -r each; do mkdir -p "$context/$(dirname "$each")" && cp -a "../$each" "$context/$each"; done < <(sed -n 's/^!//p' docker/Dockerfile.dockerignore)
   compiler=$(musl_compiler)
   variable=CC_$(echo "$target" | tr - _)
   env "$variable=$compiler" CARGO_PROFILE_RELEASE_DEBUG=false CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$PWD/../target}" \

@@ -1,15 +1,14 @@
-//! `streamfleet console`: the HTTP API under `/api/v1` and the pages for people, in a process of its own.
+//! `streamfleet console`: the HTTP API under `/api/v1`, and the console in the browser, in a process of its own.
 //!
-//! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` and `pages`
-//! then call the same functions as the command line. What goes wrong is a `problem`; every address is a `link`. Everything shares
-//! one `site`.
+//! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` then calls the same
+//! functions as the command line. `app` serves the console in the browser, a client of `api`. What goes wrong is a `problem`.
+//! Everything shares one `site`.
 
 mod access;
 mod alerting;
 mod api;
+mod app;
 mod directory;
-mod link;
-mod pages;
 mod problem;
 mod routes;
 mod server;
@@ -21,7 +20,6 @@ use std::net::SocketAddr;
 use anyhow::Context as _;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn;
 use secrecy::SecretString;
 use streamfleet_service::config::{self, Effective};
 use streamfleet_service::telemetry::logs;
@@ -138,12 +136,12 @@ pub(crate) fn problem_with_accounts(effective: &Effective) -> Option<config::Pro
 
 /// All routes with their rules.
 fn routes() -> Routes {
-    Routes::default().with(access::routes()).with(api::routes()).with(pages::routes())
+    Routes::default().with(api::routes()).with(app::routes())
 }
 
 fn router(site: Site) -> Router {
-    let router = routes().into_router().fallback(pages::nowhere).method_not_allowed_fallback(impossible);
-    access::protected(router.layer(from_fn(pages::readable)), &site).with_state(site)
+    let router = routes().into_router().fallback(app::page).method_not_allowed_fallback(impossible);
+    access::protected(router, &site).with_state(site)
 }
 
 /// Answers requests with a method that a path does not have.

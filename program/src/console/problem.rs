@@ -112,8 +112,6 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        // Pages show the same problem as HTML.
-        response.extensions_mut().insert(self);
         response
     }
 }

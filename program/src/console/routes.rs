@@ -44,36 +44,25 @@ pub(super) struct Route {
 }
 
 impl Routes {
-    /// Adds a page or a form, which GET or POST asks for.
+    /// Adds what answers one method of a path.
     pub(super) fn add<H, T>(self, method: Method, path: &str, needs: Needs, handler: H) -> Self
     where
         H: Handler<T, Site>,
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        self.add_methods(method, path, (needs, most_bytes(needs)), on(filter, handler))
+        self.add_method(method, path, needs, on(filter, handler))
     }
 
-    /// Adds a form that may have the payload of a job.
-    pub(super) fn add_payload_form<H, T>(self, path: &str, needs: Needs, handler: H) -> Self
-    where
-        H: Handler<T, Site>,
-        T: 'static,
-    {
-        let answers = on(MethodFilter::POST, handler);
-        self.add_methods(Method::POST, path, (needs, access::MAX_PAYLOAD_FORM_BYTES), answers)
-    }
-
-    /// Adds what answers one method of a path, with the most bytes of its form.
-    fn add_methods(
+    fn add_method(
         mut self,
         #[cfg_attr(not(test), expect(unused_variables, reason = "only tests list the routes"))]
         method: Method,
         path: &str,
-        (needs, most): (Needs, usize),
+        needs: Needs,
         answers: MethodRouter<Site>,
     ) -> Self {
-        self.router = self.router.route(path, access::guarded(needs, most, answers));
+        self.router = self.router.route(path, access::guarded(needs, answers));
         #[cfg(test)]
         self.table.push(Route { method, path: path.to_owned(), needs, operation: None });
         self
@@ -109,7 +98,7 @@ impl Routes {
                 Needs::Role(_) => only_described(&item, answers.clone()),
             };
             for method in methods(&item) {
-                self = self.add_methods(method, &path, (needs, most_bytes(needs)), answers.clone());
+                self = self.add_method(method, &path, needs, answers.clone());
             }
             self.described.operations.push((path, item, needs));
         }
@@ -140,11 +129,6 @@ impl Routes {
     pub(super) fn into_router(self) -> Router<Site> {
         self.router
     }
-}
-
-/// The most bytes of a form, or of a body that its handler reads as a whole.
-fn most_bytes(needs: Needs) -> usize {
-    if needs == Needs::Nothing { access::MAX_OPEN_FORM_BYTES } else { access::MAX_FORM_BYTES }
 }
 
 /// The methods of the operations of a path.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bulk::BadLine;
 use refusal::not_submitted;
-pub(crate) use refusal::{outcome, refused};
+pub(crate) use refusal::refused;
 use streamfleet::job::{
     BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, UniqueKey,
 };

@@ -58,6 +58,7 @@ NEEDED = {
     ("post", "/api/v1/incidents/{incident}/ack"),
     ("post", "/api/v1/alerts/sinks/{sink}/test"),
     ("get", "/api/v1/workers"),
+    ("get", "/api/v1/session"),
     ("get", "/api/v1/events"),
     ("get", "/api/v1/queues/{queue}/events"),
     ("get", "/api/v1/queues/{queue}/batches/{batch}"),

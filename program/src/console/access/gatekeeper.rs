@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
 use streamfleet_service::config::ConsoleSection;
 use streamfleet_service::server::Visitor;
@@ -234,24 +234,12 @@ fn too_often(wait: Duration) -> Problem {
 /// What every request passes.
 pub(super) async fn identified(State(site): State<Site>, request: Request, next: Next) -> Response {
     let is_https = site.gatekeeper().is_secure(request.headers());
-    let wants_page = wants_page(&request);
-    let asked_for = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let mut response = match admitted(&site, request).await {
         Ok((request, who)) => asked_by(&who, next.run(request)).await,
         Err(problem) => problem.into_response(),
     };
-    if response.status() == StatusCode::UNAUTHORIZED && wants_page {
-        response = Redirect::to(&login::address(&asked_for)).into_response();
-    }
     headers::add(response.headers_mut(), is_https);
     response
-}
-
-fn wants_page(request: &Request) -> bool {
-    let accepts = request.headers().get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok());
-    origin::is_safe(request.method())
-        && !request.uri().path().starts_with("/api/")
-        && accepts.is_some_and(|accepts| accepts.contains("text/html"))
 }
 
 /// Lets a request in, and says who counts as its asker: the person or program, or else the address.
@@ -304,11 +292,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
 }
 
 fn is_logout(request: &Request) -> bool {
-    match request.uri().path() {
-        "/logout" => true,
-        SESSION_PATH => request.method() == Method::DELETE,
-        _ => false,
-    }
+    request.uri().path() == SESSION_PATH && request.method() == Method::DELETE
 }
 
 /// A change that our own pages did not ask for.

@@ -99,11 +99,7 @@ async fn list_delayed(
 /// # Errors
 ///
 /// [`Problem`] if the memory for it is not to be had, or too many others read.
-pub(in crate::console) async fn read_delayed(
-    site: &Site,
-    queue: &Queue,
-    id: &JobId,
-) -> Result<Result<DelayedJob, Error>, Problem> {
+async fn read_delayed(site: &Site, queue: &Queue, id: &JobId) -> Result<Result<DelayedJob, Error>, Problem> {
     let read = site.desk().read(delayed::read(queue, id)).await?;
     if let Ok(job) = &read {
         hold_fields(site.desk(), &job.fields, |_| false, 0)?;

@@ -335,7 +335,7 @@ impl Desk {
 }
 
 /// Does work that stops gracefully when `stop` is requested, and requests that after this time, or when the console stops.
-pub(in crate::console) async fn within<T>(
+pub(super) async fn within<T>(
     longest: Duration,
     (stop, stopping): (&Shutdown, &Shutdown),
     work: impl Future<Output = T>,

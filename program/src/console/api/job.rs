@@ -123,7 +123,7 @@ async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> 
 /// # Errors
 ///
 /// [`Problem`] with the status 404 if the queue does not know it, or 429 if too many searches run.
-pub(in crate::console) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
+pub(super) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
     if let Some(status) = jobs::known(queue, id).await? {
         return Ok(status);
     }

@@ -3,7 +3,7 @@
 //! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
 //! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
 //! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
-//! remembers the queues for a second. `lines` answers while a search goes on. `feed` reads live events once for all clients, and
+//! remembers the queues for a second. `link` has their addresses. `lines` answers while a search goes on. `feed` reads live events once for all clients, and
 //! `figures` what all queues have. `everywhere` has lists over all queues. `document` describes all of it.
 
 mod alerting;
@@ -32,6 +32,7 @@ mod letter_export;
 mod letter_groups;
 mod letters;
 mod lines;
+mod link;
 mod names;
 mod pauses;
 mod place;
@@ -56,15 +57,9 @@ use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::changes::read_delayed;
-pub(super) use self::desk::{Desk, Work, asked_by, within};
-pub(super) use self::job::found;
+pub(super) use self::desk::{Desk, asked_by};
 pub(super) use self::query::only_described;
-pub(super) use self::sent::announced;
 pub(super) use self::session::SESSION_PATH;
-pub(super) use self::submit::check_own_id;
-pub(super) use self::tasks::carry_on;
-pub(super) use self::weight::{heaviest, hold_decoded, hold_fields};
 use super::access::Needs;
 use super::routes::Routes;
 

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::http::request::Parts;
 use streamfleet::Queue;
 
-use crate::console::link;
+use super::link;
 use crate::console::problem::Problem;
 use crate::console::site::Site;
 

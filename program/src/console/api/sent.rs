@@ -90,7 +90,7 @@ pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// How many bytes a body has, as far as its head tells.
-pub(in crate::console) fn announced(headers: &HeaderMap, most: usize) -> usize {
+fn announced(headers: &HeaderMap, most: usize) -> usize {
     let said = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     most.min(said.unwrap_or(most))
 }

@@ -13,13 +13,13 @@ use utoipa_axum::routes;
 
 use super::changes::Reason;
 use super::failure::done;
+use super::link;
 use super::names;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams};
 use super::sent::Sent;
 use crate::console::access::{Person, Role};
-use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -41,12 +41,12 @@ pub(super) fn begun(
     (queue, task): (&Queue, &TaskReport),
 ) -> Result<Response, Problem> {
     carry_on(site, queue, task);
-    let place = format!("/api/v1{}", Link::queue(&task.queue, &["tasks", &task.id]).as_str());
+    let place = link::to(&["queues", &task.queue, "tasks", &task.id]);
     Ok((StatusCode::ACCEPTED, [(header::LOCATION, place)], view.json(task)?).into_response())
 }
 
 /// Carries a task on in the background. One that watches how its jobs end belongs to the workers, who run them.
-pub(in crate::console) fn carry_on(site: &Site, queue: &Queue, task: &TaskReport) {
+fn carry_on(site: &Site, queue: &Queue, task: &TaskReport) {
     if task.needs_somebody() && !task.is_watched() {
         site.desk().carry_on(queue.clone(), task.id.clone(), site.stopping().clone());
     }

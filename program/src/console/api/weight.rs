@@ -41,7 +41,7 @@ const FIELD_BYTES: usize = 1024;
 /// # Errors
 ///
 /// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
-pub(in crate::console) fn hold_fields(
+pub(super) fn hold_fields(
     desk: &Desk,
     fields: &Envelope,
     is_shown: impl Fn(&[u8]) -> bool,
@@ -67,7 +67,7 @@ fn written(field: &[u8]) -> usize {
 }
 
 /// The bytes that a payload takes once it is decoded, whatever encoding it has.
-pub(in crate::console) fn heaviest(payload: &[u8]) -> usize {
+fn heaviest(payload: &[u8]) -> usize {
     weight(payload, Encoding::Json).max(weight(payload, Encoding::Msgpack))
 }
 
@@ -76,7 +76,7 @@ pub(in crate::console) fn heaviest(payload: &[u8]) -> usize {
 /// # Errors
 ///
 /// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
-pub(in crate::console) fn hold_decoded(
+pub(super) fn hold_decoded(
     desk: &Desk,
     (payload, encoding): (&[u8], Encoding),
     times: usize,

@@ -19,17 +19,16 @@ use streamfleet_operations as operations;
 use streamfleet_operations::submit::{self, Draft, NewJob, Receipt, Target, read_draft};
 use utoipa_axum::routes;
 
-pub(in crate::console) use self::key::check_own_id;
-use self::key::{IdempotencyKey, Origin};
+use self::key::{IdempotencyKey, Origin, check_own_id};
 use super::desk::Work;
 use super::failure::{invalid, redis, refused_as};
+use super::link;
 use super::place::Place;
 use super::privacy::View;
 use super::query::{self, QueryParams};
 use super::sent;
 use super::weight::hold_decoded;
 use crate::console::access::Person;
-use crate::console::link::Link;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 use crate::console::site::Site;
@@ -197,8 +196,8 @@ fn answer(status: StatusCode, body: Json<Value>, receipt: &Receipt) -> Result<Re
 
 /// The address of a job.
 fn address(Receipt { queue, id, .. }: &Receipt) -> HeaderValue {
-    let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", id.as_str()]);
-    HeaderValue::try_from(address.as_str()).expect("encoded bytes are allowed in headers")
+    let address = link::to(&["queues", queue.as_str(), "jobs", id.as_str()]);
+    HeaderValue::try_from(address).expect("encoded bytes are allowed in headers")
 }
 
 #[cfg(test)]

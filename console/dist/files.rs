@@ -1,0 +1,15 @@
+&[
+    ("index.html", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/index.html")).as_slice()),
+    ("assets/Coming.CA-Q3Dz3.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Coming.CA-Q3Dz3.js")).as_slice()),
+    ("assets/Jobs.C7j8koVm.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Jobs.C7j8koVm.js")).as_slice()),
+    ("assets/Overview.92bcSoCW.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Overview.92bcSoCW.js")).as_slice()),
+    ("assets/Time.CK_TeRET.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/Time.CK_TeRET.js")).as_slice()),
+    ("assets/icon.B4CpQfq5.svg", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/icon.B4CpQfq5.svg")).as_slice()),
+    ("assets/index.CLbDf-bY.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/index.CLbDf-bY.js")).as_slice()),
+    ("assets/plot.ixoYYEZ4.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/plot.ixoYYEZ4.js")).as_slice()),
+    ("assets/router.svelte.D2mZ3DCO.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/router.svelte.D2mZ3DCO.js")).as_slice()),
+    ("assets/screen.CoYkfgKa.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/screen.CoYkfgKa.js")).as_slice()),
+    ("assets/style.B9sjUEP4.css", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/style.B9sjUEP4.css")).as_slice()),
+    ("assets/theme.svelte.Bv2Jn9AU.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/theme.svelte.Bv2Jn9AU.js")).as_slice()),
+    ("assets/zh-CN.XPOEPRSo.js", include_bytes!(concat!(env!("CARGO_MANIFEST_DIR"), "/../console/dist/assets/zh-CN.XPOEPRSo.js")).as_slice()),
+]

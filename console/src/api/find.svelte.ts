@@ -1,0 +1,108 @@
+// A search for jobs: rows arrive while it looks, it says how far it is, and it can be stopped and continued.
+import { untrack } from 'svelte';
+import { Failure, send, type JobRow, type Schemas } from './client';
+import { lines } from './lines';
+import { freshness } from './live.svelte';
+
+type Progress = Schemas['JobSearchFacts'] & { found: number; next: string | null };
+type Line = { job: JobRow } | { progress: Progress } | { problem: Schemas['Problem'] };
+
+/** How many rows a search finds before it stops and waits to be continued. */
+const MOST = 5000;
+
+/** How often the rows on the screen change at most, in milliseconds. */
+const SHOWN_MS = 100;
+
+export class Find {
+  rows = $state.raw<JobRow[]>([]);
+  state = $state<'idle' | 'looking' | 'stopped' | 'complete' | 'failed'>('idle');
+  lookedAt = $state(0);
+  of = $state<number | null>(null);
+  failure = $state.raw<Failure>();
+  unread = $state.raw<string[]>([]);
+  #query = new URLSearchParams();
+  #next: string | null = null;
+  #before = 0;
+  #asked?: AbortController;
+
+  /** Whether there is more to look at. */
+  get canContinue(): boolean {
+    return this.state !== 'looking' && this.state !== 'complete' && this.#next !== null;
+  }
+
+  /** Begins a new search, with the parameters of `GET /api/v1/jobs`. */
+  begin(query: URLSearchParams): void {
+    this.#asked?.abort();
+    Object.assign(this, { rows: [], lookedAt: 0, of: null, unread: [] });
+    this.#query = query;
+    this.#next = null;
+    this.#before = 0;
+    // The effect that begins a search does not depend on what it finds.
+    untrack(() => void this.#look());
+  }
+
+  /** Goes on where it stopped. */
+  continue(): void {
+    this.#before = this.lookedAt;
+    void this.#look();
+  }
+
+  /** Stops. The rows stay. */
+  stop(): void {
+    this.#asked?.abort();
+    if (this.state === 'looking') this.state = 'stopped';
+  }
+
+  async #look(): Promise<void> {
+    const asked = new AbortController();
+    this.#asked = asked;
+    this.state = 'looking';
+    this.failure = undefined;
+    const query = new URLSearchParams(this.#query);
+    if (this.#next) query.set('after', this.#next);
+    // Rows since the last progress: continuing finds them again, so they are shown when the progress is known.
+    let found: JobRow[] = [];
+    let ready: JobRow[] = [];
+    let shownAt = 0;
+    const show = () => {
+      if (ready.length) this.rows = this.rows.concat(ready);
+      ready = [];
+      shownAt = performance.now();
+    };
+    let last: Progress | undefined;
+    const most = this.rows.length + MOST;
+    try {
+      const headers = { accept: 'application/x-ndjson' };
+      const response = await send(new Request(`/api/v1/jobs?${query}`, { headers, signal: asked.signal }));
+      for await (const line of lines<Line>(response)) {
+        if ('problem' in line) throw new Failure(line.problem.status, line.problem.detail, line.problem.errors);
+        if ('job' in line) {
+          found.push(line.job);
+          continue;
+        }
+        last = line.progress;
+        this.#took(last);
+        ready = ready.concat(found);
+        found = [];
+        if (performance.now() - shownAt > SHOWN_MS) show();
+        if (this.rows.length + ready.length >= most && last.next) break;
+      }
+      this.state = last?.complete ? 'complete' : 'stopped';
+      Object.assign(freshness, { atMs: Date.now(), failure: undefined });
+    } catch (error) {
+      if (!asked.signal.aborted) {
+        this.failure = error instanceof Failure ? error : new Failure(0, String(error));
+        this.state = 'failed';
+      }
+    }
+    // A search that another one has replaced shows nothing more.
+    if (this.#asked === asked) show();
+  }
+
+  #took(progress: Progress): void {
+    this.#next = progress.next;
+    this.lookedAt = this.#before + progress.looked_at;
+    this.of = progress.of ?? null;
+    this.unread = progress.unread ?? [];
+  }
+}

@@ -1,0 +1,18 @@
+// Reads answers of the type application/x-ndjson, line by line, as they arrive.
+
+/** Yields each line of a body, parsed. Returning from the loop ends the request. */
+export async function* lines<T>(response: Response): AsyncGenerator<T> {
+  const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      const parts = (rest + (value ?? '')).split('\n');
+      rest = done ? '' : (parts.pop() ?? '');
+      for (const part of parts) if (part) yield JSON.parse(part) as T;
+      if (done) return;
+    }
+  } finally {
+    await reader.cancel().catch(() => undefined);
+  }
+}

@@ -1,0 +1,67 @@
+// Numbers, sizes and times as people read them. Each quantity has one form in the whole console.
+const grouping = new Intl.NumberFormat('en', { useGrouping: true });
+
+/** A count with its thousands apart, by a narrow space, which no language takes for a decimal sign. */
+export function count(value: number | null | undefined): string {
+  return value == null ? '–' : grouping.format(value).replaceAll(',', '\u202f');
+}
+
+/** A count in little space: `168k`, `1.2M`. */
+export function short(value: number | null | undefined): string {
+  if (value == null) return '–';
+  for (const [from, sign] of [[1e9, 'G'], [1e6, 'M'], [1e3, 'k']] as const) {
+    if (value >= from) return `${cut(value / from)}${sign}`;
+  }
+  return cut(value);
+}
+
+const cut = (value: number) => (value >= 100 || Number.isInteger(value) ? Math.round(value).toString() : value.toFixed(1).replace(/\.0$/, ''));
+
+/** A size in bytes: `1.5 MiB`. */
+export function bytes(value: number | null | undefined): string {
+  if (value == null) return '–';
+  for (const [from, unit] of [[2 ** 30, 'GiB'], [2 ** 20, 'MiB'], [2 ** 10, 'KiB']] as const) {
+    if (value >= from) return `${cut(value / from)} ${unit}`;
+  }
+  return `${value} B`;
+}
+
+const UNITS: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'm'], [1000, 's']];
+
+/** A duration: `340ms`, `2h 5m`, `23h`. The second unit is left out where it says little. */
+export function duration(ms: number | null | undefined): string {
+  if (ms == null) return '–';
+  if (ms < 1000) return `${Math.round(ms)}ms`;
+  const nth = UNITS.findIndex(([size]) => ms >= size);
+  const [size, unit] = UNITS[nth]!;
+  const next = UNITS[nth + 1];
+  const rest = next && ms < 10 * size ? Math.floor((ms % size) / next[0]) : 0;
+  const whole = Math.floor(ms / size);
+  if (unit === 's' && ms < 10_000) return `${cut(ms / 1000)}s`;
+  return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;
+}
+
+const pad = (value: number) => String(value).padStart(2, '0');
+
+/** The time of the day here: `19:02:11`. */
+export function clock(ms: number): string {
+  const at = new Date(ms);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+/** Date and time here, with the zone. */
+export function instant(ms: number): string {
+  const at = new Date(ms);
+  const minutes = -at.getTimezoneOffset();
+  const zone = minutes === 0 ? 'UTC' : `UTC${minutes < 0 ? '−' : '+'}${pad(Math.floor(Math.abs(minutes) / 60))}:${pad(Math.abs(minutes) % 60)}`;
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)} ${zone}`;
+}
+
+/** The line of an error that says most: the exception, without the exit status before it. */
+export function exception(error: string | null | undefined): string {
+  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '') || (error ?? '');
+  const known = text.split('\n').map((line) => line.trim()).filter(Boolean);
+  const named = known.filter((line) => !/^(File "|at |Traceback|#\d|\^+$|\.\.\.)/.test(line));
+  const thrown = named.findLast((line) => /^[\w.\\]*(Error|Exception|Warning|Timeout)\b/.test(line));
+  return thrown ?? named[0] ?? known[0] ?? '';
+}

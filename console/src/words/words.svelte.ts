@@ -1,0 +1,55 @@
+// The language of the console. Components call `t`, which changes with it.
+import { en, type Key } from './en';
+
+export type { Key };
+export type Language = 'en' | 'zh-CN';
+export type Values = Record<string, string | number>;
+
+/** The catalogues. Only the chosen one is loaded, besides English. */
+export const LANGUAGES: Record<Language, { name: string; load: () => Promise<Record<Key, string>> }> = {
+  en: { name: 'English', load: async () => en },
+  'zh-CN': { name: '简体中文', load: async () => (await import('./zh-CN')).zh },
+};
+
+const KEPT = 'streamfleet.language';
+
+class Words {
+  language = $state<Language>('en');
+  #texts = $state.raw<Record<Key, string>>(en);
+
+  /** Takes the language that was chosen, or that of the browser. */
+  async begin(): Promise<void> {
+    const kept = localStorage.getItem(KEPT);
+    const wanted = kept ?? (navigator.languages.some((tag) => /^zh\b/i.test(tag)) ? 'zh-CN' : 'en');
+    await this.#use(wanted === 'zh-CN' ? 'zh-CN' : 'en');
+  }
+
+  async choose(language: Language): Promise<void> {
+    localStorage.setItem(KEPT, language);
+    await this.#use(language);
+  }
+
+  async #use(language: Language): Promise<void> {
+    this.#texts = await LANGUAGES[language].load();
+    this.language = language;
+    document.documentElement.lang = language;
+  }
+
+  t = (key: Key, values: Values = {}): string => fill(this.#texts[key], values);
+
+  /** The text of a key that is made of parts, such as `incident.` and a kind; the last part if there is none. */
+  of = (prefix: string, name: string, values: Values = {}): string => {
+    const text = (this.#texts as Record<string, string | undefined>)[`${prefix}.${name}`];
+    return text === undefined ? name : fill(text, values);
+  };
+}
+
+/** Puts values into a text, and chooses its form by `count`. */
+export function fill(text: string, values: Values): string {
+  const [one, many] = text.split('|');
+  const form = many !== undefined && Number(String(values.count).replace(/\D/g, '')) !== 1 ? many : one!;
+  return form.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+}
+
+export const words = new Words();
+export const t = words.t;
