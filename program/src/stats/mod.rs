@@ -9,7 +9,6 @@ use std::time::Duration;
 use streamfleet::job::QueueName;
 use streamfleet_operations::stats::since;
 
-pub(crate) use self::by_type::shown as percentile_shown;
 pub(crate) use self::trend::drawn;
 use super::Context;
 use super::exit::Exit;
