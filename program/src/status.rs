@@ -219,12 +219,12 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("due", status.due.map(time)),
         (
             "waits for",
-            status.room.as_ref().map(|room| match Parking::unknown_type(room) {
+            status.waitlist.as_ref().map(|waitlist| match Parking::unknown_type(waitlist) {
                 Some(job_type) => format!("a worker that knows the type {job_type}"),
-                None if room.starts_with("fair:") => {
+                None if waitlist.starts_with("fair:") => {
                     "its turn: the queue is shared between the values of a field".to_owned()
                 }
-                None => format!("the gate {room}; see `streamfleet gates list`"),
+                None => format!("the gate {waitlist}; see `streamfleet gates list`"),
             }),
         ),
         ("worker", status.worker.clone()),

@@ -36,7 +36,7 @@ pub enum QueueEvent<'a> {
     },
     /// An outcome came after its entry was claimed by another worker, and changed nothing.
     Fenced,
-    /// Redis refuses what an entry needs, for reasons that lie in its keys or in our permissions. The entry waits aside
+    /// Redis refuses what an entry needs, for reasons that lie in its keys or in our permissions. The entry waits in quarantine
     /// and is tried again; the others continue. Reported the first time.
     SetAside {
         /// The job; for bytes that are not a job, the id that their entry stands for.
@@ -46,14 +46,14 @@ pub enum QueueEvent<'a> {
         /// What Redis said.
         error: &'a str,
     },
-    /// A gate refused to let a job start now, and the job waits in that gate's room.
+    /// A gate refused to let a job start now, and the job waits in that gate's waiting list.
     Parked {
         /// The type of the job.
         job_type: &'a JobType,
         /// The job.
         job: &'a JobId,
         /// The name of the gate.
-        room: &'a str,
+        waitlist: &'a str,
     },
     /// Redis has said which of some jobs may pass their gates.
     Admitted {
@@ -62,13 +62,13 @@ pub enum QueueEvent<'a> {
         /// How many may not.
         refused: u64,
     },
-    /// Jobs were moved to the rooms of their values, because a flood waits in a queue that is shared between these values.
-    Sorted {
+    /// Jobs were moved to the waiting lists of their values, because a flood waits in a queue that is shared between these values.
+    MovedToWaitlists {
         /// How many.
         jobs: u64,
     },
-    /// Jobs that waited in rooms were let out by the leader, or because their turn came.
-    LetOut {
+    /// Jobs that waited in waiting lists were let out by the leader, or because their turn came.
+    LeftWaitlists {
         /// How many.
         jobs: u64,
     },

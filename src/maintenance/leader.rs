@@ -10,8 +10,8 @@ use tokio::sync::watch;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper, task_runner,
-    trimmer, unserved, waker,
+    Context, claimer, gauge, letters, orphans, promoter, reaper, sampler, sweeper, task_runner, trimmer,
+    unserved, waitlists, waker,
 };
 use crate::event::QueueEvent;
 use crate::job::{Pacing, Timestamp, jittered};
@@ -134,7 +134,7 @@ fn begin(
     start("task runner", Box::pin(task_runner::run(own())));
     start("trimmer", Box::pin(trimmer::run(own())));
     start("search for deleted dead letters", Box::pin(letters::run(own())));
-    start("waiting lists", Box::pin(rooms::run(own())));
+    start("waiting lists", Box::pin(waitlists::run(own())));
     start("watch over unserved types", Box::pin(unserved::run(own())));
     start("gauge", Box::pin(gauge::run(own(), (Arc::clone(unhandled), last_survey))));
     start("sampler", Box::pin(sampler::run(own(), survey)));

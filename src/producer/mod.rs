@@ -289,7 +289,7 @@ impl Producer {
         }
         self.check(&batch)?;
         // Drawn once, so that a resent job is recognized as the same one.
-        batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
+        batch.iter_mut().for_each(|submission| submission.job.generation = rand::random());
         Ok(batch)
     }
 

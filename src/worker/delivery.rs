@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
-use super::load::Burden;
+use super::memory_budget::MemoryCharge;
 use super::report::Report;
 use crate::broker::mutex::lock;
 use crate::broker::{AttemptEnd, Entry, Error};
@@ -25,7 +25,7 @@ pub(crate) struct Delivery {
     /// How often Redis has refused to let it begin.
     pub(crate) refusals: AtomicU32,
     /// Its share in what is put off; empty if it is not put off.
-    pub(super) burden: OnceLock<Burden>,
+    pub(super) memory_charge: OnceLock<MemoryCharge>,
     /// The gates in which it may hold places. Most deliveries meet none.
     gates: Mutex<Vec<GateName>>,
 }
@@ -39,7 +39,7 @@ impl Delivery {
             report: Report::default(),
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),
-            burden: OnceLock::new(),
+            memory_charge: OnceLock::new(),
             gates: Mutex::default(),
         }
     }

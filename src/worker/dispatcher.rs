@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use self::limited::{Limited, PutOff};
 use self::waiting::Waiting;
 use super::delivery::Delivery;
-use super::limits::{Limits, Place};
-use super::load::{Burden, Load};
+use super::limits::{Limits, Permit};
+use super::memory_budget::{MemoryBudget, MemoryCharge};
 use super::quota::Quota;
 use crate::broker::mutex::lock;
 use crate::wakeup::wait_for;
@@ -37,13 +37,13 @@ pub(crate) struct Pushed {
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
     waiting: Mutex<Waiting>,
-    /// The bytes of the deliveries that are put off. Its `lightened` is also notified when the waiting deliveries are no longer
+    /// The bytes of the deliveries that are put off. Its `below_limit` is also notified when the waiting deliveries are no longer
     /// too large together.
-    load: Arc<Load>,
+    budget: Arc<MemoryBudget>,
     arrived: Notify,
     threads: usize,
     capacity: usize,
-    room: AtomicIsize,
+    free_slots: AtomicIsize,
     freed: Notify,
     /// How much room the reader waits for, if it waits for more than some.
     enough: AtomicIsize,
@@ -61,11 +61,11 @@ impl Dispatcher {
     pub(crate) fn new(slots: usize, prefetch: usize, threads: usize) -> Self {
         Self {
             waiting: Mutex::default(),
-            load: Arc::default(),
+            budget: Arc::default(),
             arrived: Notify::new(),
             threads,
             capacity: slots + prefetch,
-            room: AtomicIsize::new((slots + prefetch).cast_signed()),
+            free_slots: AtomicIsize::new((slots + prefetch).cast_signed()),
             freed: Notify::new(),
             enough: AtomicIsize::new(isize::MAX),
             gathered: Notify::new(),
@@ -92,7 +92,7 @@ impl Dispatcher {
     pub(crate) fn shared(self) -> Arc<Self> {
         let shared = Arc::new(self);
         if let Some(limited) = &shared.limited {
-            limited.limits.turns.join(Arc::downgrade(&shared));
+            limited.limits.round_robin.join(Arc::downgrade(&shared));
         }
         shared
     }
@@ -103,7 +103,7 @@ impl Dispatcher {
     }
 
     /// Returns the place that a delivery takes while it runs, if its type or key is limited.
-    pub(crate) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
+    pub(crate) fn place_of(&self, delivery: &Delivery) -> Option<Permit> {
         self.limited.as_ref()?.limits.place_of(delivery)
     }
 
@@ -114,34 +114,35 @@ impl Dispatcher {
 
     /// Takes all free room, up to `most`; waits if there is none. Unused room must be given back.
     pub(crate) async fn reserve(&self, most: usize) -> usize {
-        wait_for(&self.freed, || Some(self.try_reserve(most)).filter(|room| *room > 0)).await
+        wait_for(&self.freed, || Some(self.try_reserve(most)).filter(|free_slots| *free_slots > 0)).await
     }
 
     /// Takes all free room, up to `most`, but not while the deliveries that wait for a slot, or those that are put off or set
     /// aside, are too large together.
     pub(crate) async fn reserve_unless_heavy(&self, most: usize) -> usize {
-        let is_light = || !lock(&self.waiting).is_heavy() && !self.load.is_heavy();
-        wait_for(&self.load.lightened, || is_light().then_some(())).await;
+        let is_light = || !lock(&self.waiting).is_used_up() && !self.budget.is_used_up();
+        wait_for(&self.budget.below_limit, || is_light().then_some(())).await;
         self.reserve(most).await
     }
 
     /// Returns the load of what is put off or set aside. While it is heavy, nothing is read.
-    pub(super) fn load(&self) -> Arc<Load> {
-        Arc::clone(&self.load)
+    pub(super) fn load(&self) -> Arc<MemoryBudget> {
+        Arc::clone(&self.budget)
     }
 
     /// Takes the room that is free now, up to `most`, perhaps none.
     pub(crate) fn try_reserve(&self, most: usize) -> usize {
-        let take = |room: isize| (room > 0).then(|| room - room.min(most.cast_signed()));
-        let before = self.room.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        before.map_or(0, |room| room.cast_unsigned().min(most))
+        let take =
+            |free_slots: isize| (free_slots > 0).then(|| free_slots - free_slots.min(most.cast_signed()));
+        let before = self.free_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        before.map_or(0, |free_slots| free_slots.cast_unsigned().min(most))
     }
 
     /// Waits until there is this much room, but no longer than this.
     pub(crate) async fn gather(&self, count: usize, longest: Duration) {
         self.enough.store(count.cast_signed(), Ordering::Relaxed);
         let gathered = async {
-            while self.room.load(Ordering::Acquire) < count.cast_signed() {
+            while self.free_slots.load(Ordering::Acquire) < count.cast_signed() {
                 self.gathered.notified().await;
             }
         };
@@ -152,15 +153,16 @@ impl Dispatcher {
 
     /// Takes room for what is already ours, whether or not any is free. Nothing new is read until there is room again.
     pub(crate) fn reserve_anyway(&self, count: usize) {
-        self.room.fetch_sub(count.cast_signed(), Ordering::AcqRel);
+        self.free_slots.fetch_sub(count.cast_signed(), Ordering::AcqRel);
     }
 
     /// Gives room back.
     pub(crate) fn free(&self, count: usize) {
         if count > 0 {
-            let room = self.room.fetch_add(count.cast_signed(), Ordering::AcqRel) + count.cast_signed();
+            let free_slots =
+                self.free_slots.fetch_add(count.cast_signed(), Ordering::AcqRel) + count.cast_signed();
             self.freed.notify_one();
-            if room >= self.enough.load(Ordering::Relaxed) {
+            if free_slots >= self.enough.load(Ordering::Relaxed) {
                 self.gathered.notify_one();
             }
         }
@@ -178,7 +180,7 @@ impl Dispatcher {
             Some(limited) => limited.admit(deliveries),
         };
         for (delivery, _) in &put_off {
-            delivery.burden.get_or_init(|| Burden::new(&self.load, delivery.envelope.size()));
+            delivery.memory_charge.get_or_init(|| MemoryCharge::new(&self.budget, delivery.envelope.size()));
         }
         let pushed = Pushed { ready: ready.len(), put_off };
         self.enqueue(ready);
@@ -197,14 +199,14 @@ impl Dispatcher {
     /// Requeues a delivery for which there is no room, so that one less is read. Returns the delivery if nothing is handed
     /// out any more.
     pub(crate) fn requeue(&self, delivery: Arc<Delivery>) -> Result<(), Arc<Delivery>> {
-        if let (Some(limited), Some(place)) = (&self.limited, self.place_of(&delivery)) {
-            let _turn = limited.limits.turns.take();
+        if let (Some(limited), Some(permit)) = (&self.limited, self.place_of(&delivery)) {
+            let _turn = limited.limits.round_robin.take();
             let (mut backlog, now) = (lock(&limited.backlog), Instant::now());
             if self.closed.load(Ordering::Acquire) {
                 return Err(delivery);
             }
-            if !limited.limits.enter(place, now) {
-                backlog.keep(delivery, place, now);
+            if !limited.limits.enter(permit, now) {
+                backlog.keep(delivery, permit, now);
                 return Ok(());
             }
         }
@@ -253,12 +255,12 @@ impl Dispatcher {
     /// Changes what waits, and notifies if it was too large before and is not any more.
     fn update_waiting<T>(&self, change: impl FnOnce(&mut Waiting) -> T) -> T {
         let mut waiting = lock(&self.waiting);
-        let was_heavy = waiting.is_heavy();
+        let was_heavy = waiting.is_used_up();
         let result = change(&mut waiting);
-        let is_heavy = waiting.is_heavy();
+        let is_used_up = waiting.is_used_up();
         drop(waiting);
-        if was_heavy && !is_heavy {
-            self.load.lightened.notify_waiters();
+        if was_heavy && !is_used_up {
+            self.budget.below_limit.notify_waiters();
         }
         result
     }
@@ -278,11 +280,11 @@ impl Dispatcher {
     }
 
     /// Notes that a slot is done with its delivery. If that had a place, the slot says which, and how long it took.
-    pub(crate) fn done(&self, place: Option<(Place, Duration)>) {
+    pub(crate) fn done(&self, permit: Option<(Permit, Duration)>) {
         self.running.fetch_sub(1, Ordering::Relaxed);
-        if let (Some(limited), Some((place, ran))) = (&self.limited, place) {
-            let mut turn = limited.limits.turns.take();
-            limited.limits.leave(place, Some(ran));
+        if let (Some(limited), Some((permit, ran))) = (&self.limited, permit) {
+            let mut turn = limited.limits.round_robin.take();
+            limited.limits.leave(permit, Some(ran));
             turn.serve(Self::start_backlog);
         }
         self.free(1);
@@ -338,8 +340,8 @@ impl Dispatcher {
             limited.tell_reader(&backlog);
             overdue
         };
-        let put_off = |(delivery, place): (Arc<Delivery>, Place)| {
-            let delay = limited.limits.put_off(place, delivery.job.lane, now);
+        let put_off = |(delivery, permit): (Arc<Delivery>, Permit)| {
+            let delay = limited.limits.put_off(permit, delivery.job.lane, now);
             (delivery, delay)
         };
         overdue.into_iter().map(put_off).collect()
@@ -356,9 +358,9 @@ impl Dispatcher {
         let mut taken = self.update_waiting(|waiting| waiting.withdraw(matches));
         self.free(taken.len());
         if let Some(limited) = &self.limited {
-            let mut turn = limited.limits.turns.take();
-            let places = taken.iter().filter_map(|delivery| limited.limits.place_of(delivery));
-            places.for_each(|place| limited.limits.leave(place, None));
+            let mut turn = limited.limits.round_robin.take();
+            let permits = taken.iter().filter_map(|delivery| limited.limits.place_of(delivery));
+            permits.for_each(|permit| limited.limits.leave(permit, None));
             turn.serve(Self::start_backlog);
         }
         taken.extend(backlog.into_iter().flatten());

@@ -8,23 +8,23 @@ use std::time::{Duration, Instant};
 
 pub(super) use self::bounds::{Bounds, bounded, outcome_within_grace};
 use super::admission::Admission;
-use super::alarm::Alarm;
 use super::backoff::RedisBackoff;
-use super::beginner::{Beginner, MayStart, Request};
 use super::clock::ServerClock;
 use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::handler::JobContext;
 use super::registry::{Erased, Registered, Registry, Runner};
 use super::reporter::Reporter;
+use super::slot_timer::SlotTimer;
+use super::start_checker::{MayStart, Request, StartChecker};
 use super::steps;
 use super::steps::ledgers::Ledgers;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
 use crate::job::{ConsumerName, JobSpec, Outcome, Parking, Policy, Tracking, settle};
 use crate::sabotage::{self, Sabotage};
-use crate::schema::aside;
-use crate::traces::{AttemptSpan, Facts, Tracer, within};
+use crate::schema::blocking;
+use crate::traces::{AttemptFacts, AttemptSpan, Tracer, within};
 
 /// How long the lease outlives an attempt's deadline, so that its outcome can be settled.
 pub(super) const SETTLE_MARGIN: Duration = Duration::from_secs(10);
@@ -43,7 +43,7 @@ pub(crate) struct Executor {
     pub(crate) consumer: ConsumerName,
     pub(crate) registry: Arc<Registry>,
     pub(crate) dispatcher: Arc<Dispatcher>,
-    pub(crate) beginner: Beginner,
+    pub(crate) start_checker: StartChecker,
     pub(super) ledgers: Ledgers,
     pub(crate) admission: Arc<Admission>,
     /// Which jobs leave a record if neither they nor their type say.
@@ -56,15 +56,15 @@ pub(crate) struct Executor {
 }
 
 impl Executor {
-    /// Runs one delivery to its end, unless Redis refuses to let it begin. `alarm` is that of its slot.
-    pub(super) async fn run(&self, delivery: Arc<Delivery>, alarm: &mut Alarm) -> SettlerInput {
+    /// Runs one delivery to its end, unless Redis refuses to let it begin. `slot_timer` is that of its slot.
+    pub(super) async fn run(&self, delivery: Arc<Delivery>, slot_timer: &mut SlotTimer) -> SettlerInput {
         let job = &delivery.job;
         let Some(registered) = self.registry.get(&job.job_type) else {
-            let put_off = self.admission.refused_rooms.put_off(&Parking::unknown(&job.job_type).room);
+            let put_off = self.admission.refused_waitlists.put_off(&Parking::unknown(&job.job_type).waitlist);
             let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
             return SettlerInput::not_run(delivery, outcome);
         };
-        if let Some(why) = self.misfit(job).await {
+        if let Some(why) = self.schema_violation(job).await {
             return SettlerInput::not_run(delivery, Outcome::Invalid(why));
         }
         // For most jobs, the clock is read once.
@@ -95,7 +95,8 @@ impl Executor {
         if sabotage::is(Sabotage::AckBeforeRun) {
             self.queue.acknowledge(self.queue.link(), job.lane, &[job.entry]).await.ok();
         }
-        let (outcome, elapsed) = self.perform(&delivery, registered, (attempt, tracked), (now, alarm)).await;
+        let (outcome, elapsed) =
+            self.perform(&delivery, registered, (attempt, tracked), (now, slot_timer)).await;
         let reported = delivery.report.close();
         if reported {
             self.dispatcher.yield_to_next();
@@ -115,7 +116,7 @@ impl Executor {
 
     /// Returns why the job's payload does not fit the schema of its type, if it does not. Such a job is dead at once, even if
     /// it is not due or has to pass gates.
-    async fn misfit(&self, job: &JobSpec) -> Option<String> {
+    async fn schema_violation(&self, job: &JobSpec) -> Option<String> {
         let schemas = self.registry.schemas();
         if !schemas.has(&job.job_type) {
             return None;
@@ -124,7 +125,7 @@ impl Executor {
         let (schemas, job_type) = (schemas.clone(), job.job_type.clone());
         let (payload, encoding) = (job.payload.clone(), job.encoding);
         let check = move || schemas.check(&job_type, &payload, encoding);
-        let invalid = aside(job.payload.len(), check).await.err()?;
+        let invalid = blocking(job.payload.len(), check).await.err()?;
         Some(format!("the payload does not fit the schema of {}: {invalid}", job.job_type))
     }
 
@@ -134,7 +135,7 @@ impl Executor {
         delivery: &Arc<Delivery>,
         registered: &Registered,
         (attempt, tracked): (Option<Box<steps::Attempt<'_>>>, bool),
-        (started, alarm): (Instant, &mut Alarm),
+        (started, slot_timer): (Instant, &mut SlotTimer),
     ) -> (Outcome, Duration) {
         let job = &delivery.job;
         delivery.held_lease.begin(started);
@@ -146,7 +147,7 @@ impl Executor {
         let (policy, span) = (&registered.policy, self.span(delivery, wait));
         let outcome = match (&registered.work, attempt) {
             (Runner::Whole(handler), _) => {
-                let times = (started, alarm);
+                let times = (started, slot_timer);
                 self.attempt(delivery, policy, handler, (times, tracked), span.as_ref()).await
             }
             (Runner::Steps(_), Some(attempt)) => within(span.as_ref(), Box::pin(attempt.run())).await,
@@ -181,7 +182,7 @@ impl Executor {
     fn span(&self, delivery: &Delivery, wait: Duration) -> Option<AttemptSpan> {
         let tracer = self.tracer.as_ref()?;
         let Delivery { job, envelope, .. } = delivery;
-        let span = tracer.begin(&Facts {
+        let span = tracer.begin(&AttemptFacts {
             queue: self.queue.name(),
             consumer: &self.consumer,
             job,
@@ -247,7 +248,7 @@ impl Executor {
             let asked = Instant::now();
             let answer = tokio::select! {
                 biased;
-                answer = self.beginner.ask(delivery, request.clone()) => answer,
+                answer = self.start_checker.ask(delivery, request.clone()) => answer,
                 () = delivery.held_lease.token().cancelled() => return Ok(Err(Outcome::Interrupted)),
             };
             let begun = match answer {
@@ -280,13 +281,13 @@ impl Executor {
         }
     }
 
-    /// Returns the outcome of an attempt that the n-th of its gates refuses: its job waits in that gate's room.
+    /// Returns the outcome of an attempt that the n-th of its gates refuses: its job waits in that gate's waiting list.
     fn parked(&self, request: &Request, nth: usize) -> Outcome {
         let gates = request.gates.to_vec();
-        let room = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
-        match self.admission.refused_rooms.put_off(&room) {
+        let waitlist = gates.get(nth).or(gates.first()).map(ToString::to_string).unwrap_or_default();
+        match self.admission.refused_waitlists.put_off(&waitlist) {
             Some(delay) => Outcome::NotDue(delay),
-            None => Outcome::Parked(Parking { room, gates }),
+            None => Outcome::Parked(Parking { waitlist, gates }),
         }
     }
 
@@ -295,7 +296,7 @@ impl Executor {
         delivery: &Arc<Delivery>,
         policy: &Policy,
         handler: &Erased,
-        ((started, alarm), tracked): ((Instant, &mut Alarm), bool),
+        ((started, slot_timer), tracked): ((Instant, &mut SlotTimer), bool),
         span: Option<&AttemptSpan>,
     ) -> Outcome {
         let timeout = delivery.job.timeout.unwrap_or(policy.timeout);
@@ -308,7 +309,7 @@ impl Executor {
             let bounds = Bounds { timeout, deadline, grace: handler.grace() };
             let running = within(span, handler.run(context));
             let outcome =
-                bounded(running, held_lease, bounds, alarm, || self.dispatcher.yield_to_next()).await;
+                bounded(running, held_lease, bounds, slot_timer, || self.dispatcher.yield_to_next()).await;
             if !held_lease.take_unbegun() {
                 return outcome;
             }

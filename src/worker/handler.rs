@@ -304,7 +304,7 @@ impl JobContext {
     /// Returns the lane that the job belongs to.
     #[expect(clippy::misnamed_getters, reason = "a gate may have let the job pass into another lane")]
     pub fn lane(&self) -> Lane {
-        self.job().home
+        self.job().own_lane
     }
 
     /// Returns the step that is running, if the job is made of steps.

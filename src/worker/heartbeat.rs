@@ -16,11 +16,11 @@ use super::delivery::Delivery;
 use super::duty::Duty;
 use super::joined_queue::{JoinedQueue, JoinedQueues};
 use super::lease::EntryKey;
-use super::rooms::Question;
+use super::type_waitlists::Question;
 use crate::broker::{Broker, Error, Link, Requested, Role, RunningAttempt, attempts_text};
 use crate::event::{Event, Events, QueueEvent, RedisEvent};
 use crate::health::{Liveness, Monitor};
-use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing, jittered};
+use crate::job::{ConsumerName, EntryId, Generation, Lane, Lease, Outcome, Pacing, jittered};
 use crate::sabotage::{self, Sabotage};
 
 /// How often a worker checks whether there is something to report: that it is alive, or what it is running.
@@ -43,7 +43,7 @@ struct LastRound {
     /// How long the worker counts as alive after that report.
     alive_for: Duration,
     /// What was reported then.
-    facts: Facts,
+    facts: BeatFields,
     /// How many queues there were in the last round.
     queues: usize,
 }
@@ -75,10 +75,10 @@ impl Beat {
 }
 
 /// Describes a worker that has joined these queues.
-pub(crate) type DescribeWorker = dyn Fn(&[Arc<JoinedQueue>]) -> Facts + Send;
+pub(crate) type DescribeWorker = dyn Fn(&[Arc<JoinedQueue>]) -> BeatFields + Send;
 
 /// What a worker reports about itself.
-pub(crate) type Facts = Vec<(&'static str, String)>;
+pub(crate) type BeatFields = Vec<(&'static str, String)>;
 
 /// The heartbeat of one process.
 pub(crate) struct Heartbeat {
@@ -223,7 +223,7 @@ impl Heartbeat {
         if is_due(&mut last.cancels_checked, CANCEL_EVERY) {
             join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
-        join_all(queues.iter().map(|joined| self.find_rooms(link, joined))).await;
+        join_all(queues.iter().map(|joined| self.find_waitlists(link, joined))).await;
         let (mut check_every, mut report_after) = (REPORT_EVERY, last.report_again_after);
         if self.duty.is_draining() {
             queues.iter().for_each(|joined| joined.withdraw(|_| true, &Outcome::Interrupted));
@@ -314,49 +314,53 @@ impl Heartbeat {
         if held.is_empty() {
             return;
         }
-        let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
-        let requested: HashSet<_> =
-            match joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &lives)).await {
-                Ok((lives, news)) => {
-                    joined.admission.note_news(news);
-                    if lives.is_empty() {
-                        return;
-                    }
-                    lives.into_iter().collect()
+        let generations: Vec<&Generation> =
+            held.iter().map(|(_, delivery)| &delivery.job.generation).collect();
+        let requested: HashSet<_> = match joined
+            .monitor
+            .ask(Duration::ZERO, joined.queue.cancel_requests(link, &generations))
+            .await
+        {
+            Ok((generations, news)) => {
+                joined.admission.note_news(news);
+                if generations.is_empty() {
+                    return;
                 }
-                Err(error) => return self.report_error(&error),
-            };
+                generations.into_iter().collect()
+            }
+            Err(error) => return self.report_error(&error),
+        };
         for (_, delivery) in &held {
             let job = &delivery.job;
-            if requested.contains(&job.life) && delivery.held_lease.cancel() {
+            if requested.contains(&job.generation) && delivery.held_lease.cancel() {
                 tracing::info!(queue = %joined.queue.name(), job = %job.id, "cancelling a job");
             }
         }
         joined.withdraw(|delivery| delivery.held_lease.is_cancelled(), &Outcome::Cancelled);
     }
 
-    /// Finds the rooms with jobs of types that this process knows. A process that runs something asks as often as it asks
+    /// Finds the waiting lists with jobs of types that this process knows. A process that runs something asks as often as it asks
     /// what should be cancelled. Those that do not share a small number of questions.
-    async fn find_rooms(&self, link: &Link, joined: &JoinedQueue) {
+    async fn find_waitlists(&self, link: &Link, joined: &JoinedQueue) {
         let pause = match joined.dispatcher.running() {
-            0 => joined.health.pacing().rooms_asked_every(),
+            0 => joined.health.pacing().waitlists_asked_every(),
             _ => CANCEL_EVERY,
         };
-        let Some(question) = joined.rooms.question(pause, Instant::now()) else { return };
+        let Some(question) = joined.waitlists.question(pause, Instant::now()) else { return };
         let asking = async {
             let types = match question {
                 Question::Types(types) => types,
                 Question::Walk(from) => {
                     let (mut parked, next) = joined.queue.parked_types(link, from).await?;
-                    joined.rooms.continue_at(next);
-                    parked.retain(|job_type| joined.rooms.knows(job_type));
+                    joined.waitlists.continue_at(next);
+                    parked.retain(|job_type| joined.waitlists.knows(job_type));
                     parked
                 }
             };
             joined.queue.waiting_types(link, &types).await
         };
         match joined.monitor.ask(Duration::ZERO, asking).await {
-            Ok(found) => joined.rooms.note(found),
+            Ok(found) => joined.waitlists.note(found),
             Err(error) => self.report_error(&error),
         }
     }

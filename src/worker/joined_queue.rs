@@ -8,7 +8,7 @@ use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::outbox::Outbox;
-use super::rooms::Rooms;
+use super::type_waitlists::TypeWaitlists;
 use crate::broker::Queue;
 use crate::health::{Monitor, QueueHealth};
 use crate::job::Outcome;
@@ -19,7 +19,7 @@ pub(crate) struct JoinedQueue {
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) waitlists: Arc<TypeWaitlists>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,

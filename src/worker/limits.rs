@@ -1,7 +1,7 @@
 //! How many attempts of a type may run at once in this process, how many with the same key, and how many of all types that
 //! share their places. It only counts: who may start now, and when a job that may not should come back.
 
-mod gates;
+mod limiters;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-pub(super) use self::gates::Bound;
-pub(crate) use self::gates::Place;
-use self::gates::{Gate, Gates, Passage, SHORTEST};
+pub(super) use self::limiters::Bound;
+pub(crate) use self::limiters::Permit;
+use self::limiters::{LimitKey, Limiter, Limiters, SHORTEST};
 use super::delivery::Delivery;
-use super::turns::Turns;
+use super::round_robin::RoundRobin;
 use crate::broker::mutex::lock;
 use crate::job::{JobType, Lane, Policy};
 
@@ -22,9 +22,9 @@ use crate::job::{JobType, Lane, Policy};
 pub(crate) struct Limits {
     types: FxHashMap<JobType, TypeLimit>,
     hasher: RandomState,
-    gates: Mutex<Gates>,
+    limiters: Mutex<Limiters>,
     /// Which queue is the next one to get a place.
-    pub(super) turns: Turns,
+    pub(super) round_robin: RoundRobin,
 }
 
 #[derive(Debug)]
@@ -40,16 +40,16 @@ struct TypeLimit {
 
 /// The types that share places, such as those whose jobs run in the same programs.
 #[derive(Debug, Default)]
-pub(super) struct SharedPlaces {
+pub(super) struct SharedPermits {
     /// How many places each group has.
     groups: Vec<usize>,
     of_type: FxHashMap<JobType, usize>,
 }
 
-impl SharedPlaces {
+impl SharedPermits {
     /// Adds a group of types that have this many places together, and returns what stands for it.
-    pub(super) fn add(&mut self, places: usize) -> usize {
-        self.groups.push(places);
+    pub(super) fn add(&mut self, permits: usize) -> usize {
+        self.groups.push(permits);
         self.groups.len() - 1
     }
 
@@ -67,9 +67,9 @@ impl SharedPlaces {
     fn bound(&self, job_type: &JobType) -> Option<Bound> {
         let group = *self.of_type.get(job_type)?;
         // Types count from the other end.
-        let gate = Gate { nth: usize::MAX - group, key: None };
-        debug_assert!(gate.is_shared());
-        Some(Bound { gate, most: (*self.groups.get(group)?).max(1) })
+        let limit_key = LimitKey { nth: usize::MAX - group, key: None };
+        debug_assert!(limit_key.is_shared());
+        Some(Bound { limit_key, most: (*self.groups.get(group)?).max(1) })
     }
 }
 
@@ -77,7 +77,7 @@ impl Limits {
     /// Returns the limits that these policies set; `None` if they set none.
     pub(super) fn of<'a>(
         policies: impl Iterator<Item = (&'a JobType, &'a Policy)>,
-        shared: &SharedPlaces,
+        shared: &SharedPermits,
     ) -> Option<Self> {
         let is_limited = |(job_type, policy): &(&JobType, &Policy)| {
             let own = policy.concurrency.is_some() || policy.key_limit().is_some();
@@ -90,23 +90,23 @@ impl Limits {
             (job_type.clone(), limit)
         };
         let types: FxHashMap<_, _> = policies.filter(is_limited).enumerate().map(limit).collect();
-        let gates = Mutex::new(Gates::new());
-        let (hasher, turns) = (RandomState::new(), Turns::default());
-        (!types.is_empty()).then_some(Self { types, hasher, gates, turns })
+        let limiters = Mutex::new(Limiters::new());
+        let (hasher, round_robin) = (RandomState::new(), RoundRobin::default());
+        (!types.is_empty()).then_some(Self { types, hasher, limiters, round_robin })
     }
 
     /// Returns how many attempts may run at once, whatever their types; `None` if some type has no limit. Types that share
     /// places count once.
     pub(super) fn most_at_once<'a>(
         policies: impl Iterator<Item = (&'a JobType, &'a Policy)>,
-        shared: &SharedPlaces,
+        shared: &SharedPermits,
     ) -> Option<usize> {
         let (mut groups, mut most) = (Vec::new(), 0_usize);
         for (job_type, policy) in policies {
             match shared.bound(job_type) {
-                Some(bound) if groups.contains(&bound.gate) => {}
+                Some(bound) if groups.contains(&bound.limit_key) => {}
                 Some(bound) => {
-                    groups.push(bound.gate);
+                    groups.push(bound.limit_key);
                     most = most.saturating_add(bound.most);
                 }
                 None => most = most.saturating_add(policy.concurrency?),
@@ -116,54 +116,54 @@ impl Limits {
     }
 
     /// Returns the gates that a delivery passes; `None` if there are none.
-    pub(super) fn place_of(&self, delivery: &Delivery) -> Option<Place> {
+    pub(super) fn place_of(&self, delivery: &Delivery) -> Option<Permit> {
         let TypeLimit { nth, concurrency, per_key, shared } = self.types.get(&delivery.job.job_type)?;
-        let bound = |key, most: usize| Bound { gate: Gate { nth: *nth, key }, most: most.max(1) };
+        let bound = |key, most: usize| Bound { limit_key: LimitKey { nth: *nth, key }, most: most.max(1) };
         let of_type = concurrency.map(|most| bound(None, most));
         let of_key = per_key.as_ref().and_then(|(field, most)| {
             let key = delivery.envelope.get(field.as_bytes())?;
             Some(bound(Some(self.hasher.hash_one(key)), *most))
         });
         let bounds = [of_type, of_key, *shared];
-        bounds.iter().any(Option::is_some).then_some(Place(bounds))
+        bounds.iter().any(Option::is_some).then_some(Permit(bounds))
     }
 
     /// Takes a place behind all its gates, and returns true; takes none and returns false if one of them is full.
-    pub(super) fn enter(&self, place: Place, now: Instant) -> bool {
-        let mut gates = lock(&self.gates);
-        if place.bounds().any(|bound| gates.is_full(bound)) {
+    pub(super) fn enter(&self, permit: Permit, now: Instant) -> bool {
+        let mut limiters = lock(&self.limiters);
+        if permit.bounds().any(|bound| limiters.is_full(bound)) {
             return false;
         }
-        gates.forget_idle(now);
-        for bound in place.bounds() {
-            let passage = gates.passages.entry(bound.gate).or_insert_with(|| Passage::new(now));
-            passage.live += 1;
-            if passage.live == bound.most {
-                passage.full_since = now;
+        limiters.forget_idle(now);
+        for bound in permit.bounds() {
+            let limiter = limiters.by_key.entry(bound.limit_key).or_insert_with(|| Limiter::new(now));
+            limiter.live += 1;
+            if limiter.live == bound.most {
+                limiter.full_since = now;
             }
         }
         true
     }
 
     /// Gives a place back. `ran` is how long the attempt took, if it started.
-    pub(super) fn leave(&self, place: Place, ran: Option<Duration>) {
-        let mut gates = lock(&self.gates);
-        for bound in place.bounds() {
-            let Some(passage) = gates.passages.get_mut(&bound.gate) else { continue };
-            passage.live = passage.live.saturating_sub(1);
+    pub(super) fn leave(&self, permit: Permit, ran: Option<Duration>) {
+        let mut limiters = lock(&self.limiters);
+        for bound in permit.bounds() {
+            let Some(limiter) = limiters.by_key.get_mut(&bound.limit_key) else { continue };
+            limiter.live = limiter.live.saturating_sub(1);
             if let Some(ran) = ran {
-                passage.note(ran, bound);
+                limiter.note(ran, bound);
             }
         }
     }
 
     /// Returns the gate that a delivery waits for, and how many pass it in a moment. `None` if it waits for one that lets fewer
     /// pass than run behind it.
-    pub(super) fn quick_gate(&self, place: Place) -> Option<(Bound, usize)> {
-        let gates = lock(&self.gates);
+    pub(super) fn quick_gate(&self, permit: Permit) -> Option<(Bound, usize)> {
+        let limiters = lock(&self.limiters);
         let mut quickest = None;
-        for bound in place.bounds().filter(|bound| gates.is_full(*bound)) {
-            let pass = gates.passages.get(&bound.gate)?.pass_in_a_moment(bound)?;
+        for bound in permit.bounds().filter(|bound| limiters.is_full(*bound)) {
+            let pass = limiters.by_key.get(&bound.limit_key)?.pass_in_a_moment(bound)?;
             if quickest.is_none_or(|(_, fewest)| pass < fewest) {
                 quickest = Some((bound, pass));
             }
@@ -172,11 +172,11 @@ impl Limits {
     }
 
     /// Returns after how long a job of this lane that may not start should come back.
-    pub(super) fn put_off(&self, place: Place, lane: Lane, now: Instant) -> Duration {
-        let mut gates = lock(&self.gates);
-        let full: Vec<Bound> = place.bounds().filter(|bound| gates.is_full(*bound)).collect();
+    pub(super) fn put_off(&self, permit: Permit, lane: Lane, now: Instant) -> Duration {
+        let mut limiters = lock(&self.limiters);
+        let full: Vec<Bound> = permit.bounds().filter(|bound| limiters.is_full(*bound)).collect();
         let put_off =
-            |bound: &Bound| Some(gates.passages.get_mut(&bound.gate)?.put_off(bound.most, lane, now));
+            |bound: &Bound| Some(limiters.by_key.get_mut(&bound.limit_key)?.put_off(bound.most, lane, now));
         full.iter().filter_map(put_off).max().unwrap_or(SHORTEST)
     }
 }

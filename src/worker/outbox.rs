@@ -36,7 +36,7 @@ impl Outbox {
     /// Adds work; waits while too much of it is waiting.
     pub(crate) async fn push(&self, work: SettlerInput) {
         if self.push_now(work) > self.limit {
-            self.await_room().await;
+            self.await_space().await;
         }
     }
 
@@ -57,7 +57,7 @@ impl Outbox {
     }
 
     /// Waits while too much work is waiting.
-    pub(crate) async fn await_room(&self) {
+    pub(crate) async fn await_space(&self) {
         wait_for(&self.taken, || (lock(&self.state).work.len() <= self.limit).then_some(())).await;
     }
 

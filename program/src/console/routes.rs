@@ -11,12 +11,12 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::access::{self, Needs};
 use super::api::only_described;
-use super::site::Site;
+use super::app_state::AppState;
 
 /// Routes with their rules.
 #[derive(Default)]
 pub(super) struct Routes {
-    router: Router<Site>,
+    router: Router<AppState>,
     #[cfg(test)]
     table: Vec<Route>,
     described: Described,
@@ -47,7 +47,7 @@ impl Routes {
     /// Adds what answers one method of a path.
     pub(super) fn add<H, T>(self, method: Method, path: &str, needs: Needs, handler: H) -> Self
     where
-        H: Handler<T, Site>,
+        H: Handler<T, AppState>,
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
@@ -60,7 +60,7 @@ impl Routes {
         method: Method,
         path: &str,
         needs: Needs,
-        answers: MethodRouter<Site>,
+        answers: MethodRouter<AppState>,
     ) -> Self {
         self.router = self.router.route(path, access::guarded(needs, answers));
         #[cfg(test)]
@@ -69,7 +69,7 @@ impl Routes {
     }
 
     /// Adds an operation of the table.
-    pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<Site>) -> Self {
+    pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<AppState>) -> Self {
         #[cfg(test)]
         let before = self.table.len();
         let routes = self.describe(described, Needs::Role(operation.role));
@@ -88,7 +88,7 @@ impl Routes {
     }
 
     /// Adds a request of the API, whose method and path are those that it describes.
-    pub(super) fn describe(mut self, described: UtoipaMethodRouter<Site>, needs: Needs) -> Self {
+    pub(super) fn describe(mut self, described: UtoipaMethodRouter<AppState>, needs: Needs) -> Self {
         let (schemas, paths, answers) = described;
         self.described.schemas.extend(schemas);
         for (path, item) in paths.paths {
@@ -126,7 +126,7 @@ impl Routes {
         &self.table
     }
 
-    pub(super) fn into_router(self) -> Router<Site> {
+    pub(super) fn into_router(self) -> Router<AppState> {
         self.router
     }
 }

@@ -22,7 +22,7 @@ use streamfleet_operations::submit::{self, Chain, Draft, Follow, Receipt, When};
 pub(crate) use streamfleet_operations::submit::{Length, encode};
 use streamfleet_operations::unserved;
 use streamfleet_service::config::{Effective, QueueSection};
-pub(crate) use wait::Report as Outcome;
+pub(crate) use wait::WaitReport;
 
 use super::exit::Exit;
 use super::output;

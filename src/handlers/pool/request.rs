@@ -52,7 +52,7 @@ pub(super) enum Answer {
 
 /// How many jobs a program may get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Places {
+pub(super) struct OpenPlaces {
     /// How many more it would begin at once.
     pub(super) begin: usize,
     /// How many it would begin later.
@@ -83,7 +83,7 @@ impl Request {
     }
 }
 
-impl Places {
+impl OpenPlaces {
     /// Returns no more places than this.
     pub(super) fn at_most(self, most: usize) -> Self {
         let begin = self.begin.min(most);

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::ended::Ended;
 use super::program::{Fault, Program};
-use super::room::Starting;
+use super::program_capacity::Starting;
 use super::session::Session;
 use super::{PoolStart, Shared};
 use crate::event::{Event, Events, PoolEnding, ProgramEvent};
@@ -151,11 +151,11 @@ impl Seating {
                 tracing::warn!(%pool, remark, "the programs of a pool do not use all of its settings");
             }
         }
-        let room = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
+        let capacity = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
         let leave = CancellationToken::new();
         let left = leave.clone();
         let session = Box::pin(async move {
-            let session = Session::new(&self.pool, seat, program, room);
+            let session = Session::new(&self.pool, seat, program, capacity);
             self.ended(&session.run(&self.stop, &left).await);
         });
         Some(Ok(Serving { session, leave, generation }))

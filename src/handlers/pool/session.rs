@@ -15,9 +15,9 @@ use super::jobs::{Jobs, Running};
 use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
+use super::program_capacity::ProgramCapacity;
 use super::reports::LogBudget;
 use super::request::{Answer, DOUBT_EVERY, Request, Taken};
-use super::room::Room;
 use super::taking::{Taking, Wish, taken};
 use super::written;
 use super::{PoolStart, Shared, board::Seat, reached};
@@ -80,7 +80,12 @@ enum Stage {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(pool: &'a Shared, seat: Arc<Seat>, program: Program, room: Room<'a>) -> Self {
+    pub(super) fn new(
+        pool: &'a Shared,
+        seat: Arc<Seat>,
+        program: Program,
+        capacity: ProgramCapacity<'a>,
+    ) -> Self {
         let now = Instant::now();
         // Programs that started together do not end together.
         let lifetime = pool.config.max_lifetime.map(|most| jittered(most, 0.9..1.0, rand::random()));
@@ -88,7 +93,7 @@ impl<'a> Session<'a> {
             pool,
             seat,
             program,
-            jobs: Jobs::new(room),
+            jobs: Jobs::new(capacity),
             outgoing: Outgoing::default(),
             taken: 0,
             answered: 0,
@@ -165,7 +170,7 @@ impl<'a> Session<'a> {
 
     /// Returns what the program may get next.
     fn wish(&self) -> Option<Wish> {
-        if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
+        if self.jobs.has_capacity() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
     }
 
     /// Gives the program the jobs that wait, as many as it may have.

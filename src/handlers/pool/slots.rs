@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use self::state::State;
 use super::reached;
-use super::request::{Places, Request, Taken};
+use super::request::{OpenPlaces, Request, Taken};
 use crate::broker::mutex::lock;
 use crate::wakeup::wait_for;
 
@@ -139,8 +139,8 @@ impl Slots {
         }
     }
 
-    /// Returns the next job for a program that begins it at once. The caller must note that in its [`Room`](super::room::Room) before it waits
-    /// for anything else. If this is dropped, no job is lost.
+    /// Returns the next job for a program that begins it at once. The caller must note that in its
+    /// [`ProgramCapacity`](super::capacity::ProgramCapacity) before it waits for anything else. If this is dropped, no job is lost.
     pub(super) async fn take(&self, program: u64) -> Request {
         wait_for(&self.arrived, || self.try_take(program)).await
     }
@@ -180,7 +180,7 @@ impl Slots {
     }
 
     /// Returns the jobs that a program with these places gets now: its share, so that the others get as many.
-    pub(super) fn try_take_all(&self, program: u64, places: Places) -> Taken {
+    pub(super) fn try_take_all(&self, program: u64, places: OpenPlaces) -> Taken {
         let (mut state, mut taken) = (lock(&self.state), Taken::default());
         let chosen = state.loads.chosen();
         while taken.begin.len() < places.begin {

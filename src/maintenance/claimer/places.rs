@@ -33,7 +33,7 @@ impl Places {
         lock(&self.left).extend(places);
     }
 
-    /// Gives back what was noted. The task that empties rooms lets other jobs take it.
+    /// Gives back what was noted. The task that empties waiting lists lets other jobs take it.
     pub(super) async fn give_back(self, context: &Context) {
         let places = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
         for places in places.chunks(MAX_GIVEN_BACK) {

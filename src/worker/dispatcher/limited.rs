@@ -13,7 +13,7 @@ use crate::worker::limits::Limits;
 /// A delivery for which there is no place, and the pause after which it may come back.
 pub(crate) type PutOff = (Arc<Delivery>, Duration);
 
-/// The limits of types and keys, and the deliveries that wait for them. Code that takes the [turn](crate::worker::turns::Turn),
+/// The limits of types and keys, and the deliveries that wait for them. Code that takes the [turn](crate::worker::round_robin::Turn),
 /// and locks the backlog and `waiting`, does so in this order.
 #[derive(Debug)]
 pub(super) struct Limited {
@@ -35,15 +35,15 @@ impl Limited {
     pub(super) fn admit(&self, deliveries: Vec<Arc<Delivery>>) -> (Vec<Arc<Delivery>>, Vec<PutOff>) {
         let (mut ready, mut put_off) = (Vec::with_capacity(deliveries.len()), Vec::new());
         // Nobody enters between a job that ends and the one that waits for its place.
-        let _turn = self.limits.turns.take();
+        let _turn = self.limits.round_robin.take();
         let (mut backlog, now) = (lock(&self.backlog), Instant::now());
         for delivery in deliveries {
-            let place = self.limits.place_of(&delivery);
-            match place.filter(|place| !self.limits.enter(*place, now)) {
+            let permit = self.limits.place_of(&delivery);
+            match permit.filter(|permit| !self.limits.enter(*permit, now)) {
                 None => ready.push(delivery),
-                Some(place) => {
-                    if let Err(delivery) = backlog.offer(delivery, place, (&self.limits, now)) {
-                        let delay = self.limits.put_off(place, delivery.job.lane, now);
+                Some(permit) => {
+                    if let Err(delivery) = backlog.offer(delivery, permit, (&self.limits, now)) {
+                        let delay = self.limits.put_off(permit, delivery.job.lane, now);
                         put_off.push((delivery, delay));
                     }
                 }

@@ -3,8 +3,8 @@
 use super::*;
 use crate::job::{EntryId, Envelope, JobSpec, Lane, Policy};
 use crate::worker::lease::HeldLease;
-use crate::worker::limits::SharedPlaces;
-use crate::worker::load::MOST_BYTES;
+use crate::worker::limits::SharedPermits;
+use crate::worker::memory_budget::MOST_BYTES;
 
 #[tokio::test]
 async fn room_is_handed_out_once_and_waited_for() {
@@ -49,14 +49,14 @@ async fn nothing_is_read_while_waiting_jobs_are_too_large() {
 /// Returns a dispatcher whose type `test` may run twice at once.
 fn limited() -> Arc<Dispatcher> {
     let (job_type, policy) = ("test".parse().unwrap(), Policy::default().concurrency(2));
-    let limits = Limits::of([(&job_type, &policy)].into_iter(), &SharedPlaces::default()).unwrap();
+    let limits = Limits::of([(&job_type, &policy)].into_iter(), &SharedPermits::default()).unwrap();
     Dispatcher::new(8, 0, 2).with_limits(Some(Arc::new(limits))).shared()
 }
 
 /// Ends one of those that run.
 fn end(dispatcher: &Dispatcher) {
-    let place = dispatcher.place_of(&delivery(1)).unwrap();
-    dispatcher.done(Some((place, Duration::ZERO)));
+    let permit = dispatcher.place_of(&delivery(1)).unwrap();
+    dispatcher.done(Some((permit, Duration::ZERO)));
 }
 
 #[tokio::test]
@@ -69,13 +69,13 @@ async fn what_may_not_start_holds_no_room_and_starts_when_another_ends() {
     assert_eq!(dispatcher.try_reserve(10), 6);
     let first = dispatcher.try_next().unwrap();
     assert!(dispatcher.try_next().is_some() && dispatcher.try_next().is_none());
-    let place = dispatcher.place_of(&first).unwrap();
-    dispatcher.done(Some((place, Duration::ZERO)));
+    let permit = dispatcher.place_of(&first).unwrap();
+    dispatcher.done(Some((permit, Duration::ZERO)));
     assert!(dispatcher.try_next().is_some() && dispatcher.try_next().is_none());
     assert_eq!(dispatcher.try_reserve(10), 0, "the one that started uses the room of the one that ended");
     assert!(dispatcher.overdue().is_empty(), "the other has not waited long");
     assert_eq!(dispatcher.close().len(), 1);
-    dispatcher.done(Some((place, Duration::ZERO)));
+    dispatcher.done(Some((permit, Duration::ZERO)));
     assert!(dispatcher.try_next().is_none(), "nothing starts any more");
 }
 
@@ -154,20 +154,20 @@ async fn the_reader_waits_while_more_wait_than_start_in_a_moment_and_none_is_put
     dispatcher.reserve_anyway(2);
     let push = |count| dispatcher.push((0..count).map(|_| delivery(1)).collect());
     assert_eq!(push(2).ready, 2);
-    let place = dispatcher.place_of(&delivery(1)).unwrap();
+    let permit = dispatcher.place_of(&delivery(1)).unwrap();
     // Now 20 pass in a moment.
-    dispatcher.done(Some((place, Duration::from_millis(5))));
+    dispatcher.done(Some((permit, Duration::from_millis(5))));
     assert_eq!(push(1).ready, 1);
     assert_eq!(push(64).put_off.len(), 0);
     let relieved = dispatcher.relieved();
     let mut relieved = std::pin::pin!(relieved);
     for _ in 0..53 {
         assert!(futures_util::poll!(&mut relieved).is_pending());
-        dispatcher.done(Some((place, Duration::from_millis(5))));
+        dispatcher.done(Some((permit, Duration::from_millis(5))));
     }
     assert_eq!(dispatcher.in_backlog(), 11);
     assert!(futures_util::poll!(&mut relieved).is_pending());
-    dispatcher.done(Some((place, Duration::from_millis(5))));
+    dispatcher.done(Some((permit, Duration::from_millis(5))));
     relieved.await;
     dispatcher.relieved().await;
 }
@@ -176,10 +176,10 @@ async fn the_reader_waits_while_more_wait_than_start_in_a_moment_and_none_is_put
 async fn the_reader_waits_for_the_backlog_no_longer_than_its_patience() {
     let dispatcher = limited();
     dispatcher.relieved().await;
-    let place = dispatcher.place_of(&delivery(1)).unwrap();
+    let permit = dispatcher.place_of(&delivery(1)).unwrap();
     dispatcher.reserve_anyway(3);
     assert_eq!(dispatcher.push(vec![delivery(1), delivery(1)]).ready, 2);
-    dispatcher.done(Some((place, Duration::from_millis(5))));
+    dispatcher.done(Some((permit, Duration::from_millis(5))));
     assert_eq!(dispatcher.push((0..65).map(|_| delivery(1)).collect()).put_off.len(), 0);
     dispatcher.relieved().await;
     assert_eq!(dispatcher.in_backlog(), 64);

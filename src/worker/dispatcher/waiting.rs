@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::worker::delivery::Delivery;
-use crate::worker::load::MOST_BYTES;
+use crate::worker::memory_budget::MOST_BYTES;
 
 /// The deliveries that wait for a slot, and their total bytes.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    pub(super) fn is_heavy(&self) -> bool {
+    pub(super) fn is_used_up(&self) -> bool {
         self.bytes > MOST_BYTES
     }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use futures_util::future::{Either, select};
 
 use crate::job::{Failure, FailureKind, Outcome, Retry};
-use crate::worker::alarm::Alarm;
 use crate::worker::lease::HeldLease;
+use crate::worker::slot_timer::SlotTimer;
 
 /// Returns what a handler says within its grace period. If this process was frozen, what the handler waits for may have
 /// arrived meanwhile, and the runtime does not know yet: it gets to look before the handler is abandoned.
@@ -22,10 +22,10 @@ pub(in super::super) async fn outcome_within_grace(
 }
 
 /// Waits until an attempt's time is up. Its deadline moves while its clock is paused.
-async fn time_is_up(held_lease: &HeldLease, deadline: Instant, alarm: &mut Alarm) {
+async fn time_is_up(held_lease: &HeldLease, deadline: Instant, slot_timer: &mut SlotTimer) {
     let mut due = deadline;
     loop {
-        alarm.reached(due).await;
+        slot_timer.reached(due).await;
         let moved = deadline + held_lease.paused_for(Instant::now());
         if moved <= due {
             return;
@@ -47,7 +47,7 @@ pub(in super::super) async fn bounded(
     mut running: impl Future<Output = Outcome> + Unpin,
     held_lease: &HeldLease,
     bounds: Bounds,
-    alarm: &mut Alarm,
+    slot_timer: &mut SlotTimer,
     waits: impl FnOnce(),
 ) -> Outcome {
     // Many handlers are done at once, and need neither a timer nor another slot that takes over.
@@ -62,7 +62,7 @@ pub(in super::super) async fn bounded(
         true => Poll::Pending,
         false => Pin::new(&mut running).poll(context),
     });
-    let time_is_up = pin!(time_is_up(held_lease, bounds.deadline, alarm));
+    let time_is_up = pin!(time_is_up(held_lease, bounds.deadline, slot_timer));
     let cancelled = pin!(held_lease.token().cancelled());
     let cut_short = match select(ended, select(time_is_up, cancelled)).await {
         Either::Left((outcome, _)) => {
@@ -109,7 +109,7 @@ mod tests {
         }
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
-        bounded(Box::pin(running), &held_lease, bounds, &mut Alarm::default(), || {}).await
+        bounded(Box::pin(running), &held_lease, bounds, &mut SlotTimer::default(), || {}).await
     }
 
     #[tokio::test]
@@ -137,8 +137,8 @@ mod tests {
         let held_lease = HeldLease::new(Instant::now());
         let timeout = Duration::from_millis(50);
         let bounds = Bounds { timeout, deadline: Instant::now() + timeout, grace: Duration::ZERO };
-        let mut alarm = Alarm::default();
-        let bounded = bounded(Box::pin(busy), &held_lease, bounds, &mut alarm, || {});
+        let mut slot_timer = SlotTimer::default();
+        let bounded = bounded(Box::pin(busy), &held_lease, bounds, &mut slot_timer, || {});
         let outcome =
             tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
         let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
@@ -159,8 +159,8 @@ mod tests {
         });
         let deadline = Instant::now() + Duration::from_secs(60);
         let bounds = Bounds { timeout: Duration::from_secs(60), deadline, grace: Duration::ZERO };
-        let mut alarm = Alarm::default();
-        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        let mut slot_timer = SlotTimer::default();
+        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut slot_timer, || {}));
         assert!(futures_util::poll!(&mut bounded).is_pending());
         assert_eq!(bounded.await, Outcome::Done(None));
         assert_eq!(polls.get(), 2);
@@ -183,8 +183,8 @@ mod tests {
         });
         let (held_lease, timeout) = (HeldLease::new(Instant::now()), Duration::from_secs(3600));
         let bounds = Bounds { timeout, deadline: Instant::now() + timeout, grace: Duration::ZERO };
-        let mut alarm = Alarm::default();
-        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut alarm, || {}));
+        let mut slot_timer = SlotTimer::default();
+        let mut bounded = pin!(bounded(running, &held_lease, bounds, &mut slot_timer, || {}));
         assert!(futures_util::poll!(&mut bounded).is_pending());
         tokio::task::yield_now().await;
         assert_eq!(futures_util::poll!(&mut bounded), Poll::Ready(Outcome::Done(None)));
@@ -201,8 +201,8 @@ mod tests {
             held_lease.resume(Instant::now());
             pending().await
         };
-        let mut alarm = Alarm::default();
-        let bounded = bounded(Box::pin(resumed), &held_lease, bounds, &mut alarm, || {});
+        let mut slot_timer = SlotTimer::default();
+        let bounded = bounded(Box::pin(resumed), &held_lease, bounds, &mut slot_timer, || {});
         let outcome =
             tokio::time::timeout(Duration::from_secs(30), bounded).await.expect("it met no deadline");
         assert!(matches!(outcome, Outcome::Failed(failure) if failure.kind == FailureKind::Timeout));

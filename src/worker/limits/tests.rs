@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::gates::{ALONE, LONGEST, MOST_IDLE};
+use super::limiters::{ALONE, LONGEST, MOST_IDLE};
 use super::*;
 use crate::job::{EntryId, Envelope, JobSpec};
 use crate::worker::lease::HeldLease;
 
 fn limits(policy: Policy) -> Limits {
     let job_type = "test".parse().unwrap();
-    Limits::of([(&job_type, &policy)].into_iter(), &SharedPlaces::default()).unwrap()
+    Limits::of([(&job_type, &policy)].into_iter(), &SharedPermits::default()).unwrap()
 }
 
 fn delivery(job_type: &str, tenant: Option<&str>) -> Delivery {
@@ -25,7 +25,7 @@ fn types_without_a_limit_pass_no_gate() {
     let job_type = "test".parse().unwrap();
     let policy = Policy::default();
     let unlimited = [(&job_type, &policy)].into_iter();
-    assert!(Limits::of(unlimited, &SharedPlaces::default()).is_none());
+    assert!(Limits::of(unlimited, &SharedPermits::default()).is_none());
     let limits = limits(Policy::default().concurrency(1));
     assert_eq!(limits.place_of(&delivery("other", None)), None);
     let by_key = self::limits(Policy::default().concurrency_per_key("h.tenant", 1));
@@ -36,7 +36,7 @@ fn types_without_a_limit_pass_no_gate() {
 fn the_limits_of_all_types_together_bound_a_process() {
     let (free, three) = (Policy::default(), Policy::default().concurrency(3));
     let [first, second, third]: [JobType; 3] = ["a", "b", "c"].map(|name| name.parse().unwrap());
-    let mut shared = SharedPlaces::default();
+    let mut shared = SharedPermits::default();
     let group = shared.add(8);
     shared.join(first.clone(), group);
     shared.join(second.clone(), group);
@@ -63,7 +63,7 @@ fn a_type_and_each_key_of_it_have_a_bound() {
 fn types_of_a_group_share_its_places() {
     let [one, two, own] = ["one", "two", "own"].map(|name| name.parse::<JobType>().unwrap());
     let (free, bounded) = (Policy::default(), Policy::default().concurrency(1));
-    let mut shared = SharedPlaces::default();
+    let mut shared = SharedPermits::default();
     let group = shared.add(2);
     shared.join(one.clone(), group);
     shared.join(two.clone(), group);
@@ -84,56 +84,56 @@ fn types_of_a_group_share_its_places() {
 fn idle_keys_are_forgotten_unless_their_jobs_are_about_to_come_back() {
     let limits = limits(Policy::default().concurrency(3).concurrency_per_key("h.tenant", 1));
     let now = Instant::now();
-    let place = |nth: usize| limits.place_of(&delivery("test", Some(&nth.to_string()))).unwrap();
-    assert!(limits.enter(place(0), now));
-    limits.put_off(place(0), Lane::Normal, now);
-    limits.leave(place(0), None);
+    let permit = |nth: usize| limits.place_of(&delivery("test", Some(&nth.to_string()))).unwrap();
+    assert!(limits.enter(permit(0), now));
+    limits.put_off(permit(0), Lane::Normal, now);
+    limits.leave(permit(0), None);
     for nth in 1..5000 {
-        assert!(limits.enter(place(nth), now));
-        limits.leave(place(nth), None);
+        assert!(limits.enter(permit(nth), now));
+        limits.leave(permit(nth), None);
     }
-    let gates = lock(&limits.gates);
-    assert!(gates.passages.len() <= MOST_IDLE + 1, "{}", gates.passages.len());
-    assert!(place(0).bounds().all(|bound| gates.passages.contains_key(&bound.gate)));
+    let limiters = lock(&limits.limiters);
+    assert!(limiters.by_key.len() <= MOST_IDLE + 1, "{}", limiters.by_key.len());
+    assert!(permit(0).bounds().all(|bound| limiters.by_key.contains_key(&bound.limit_key)));
 }
 
 #[test]
 fn a_key_keeps_its_pace_while_none_of_its_jobs_runs() {
     let limits = limits(Policy::default().concurrency_per_key("h.tenant", 1));
-    let place = limits.place_of(&delivery("test", Some("a"))).unwrap();
+    let permit = limits.place_of(&delivery("test", Some("a"))).unwrap();
     let now = Instant::now();
-    assert!(limits.enter(place, now));
-    limits.leave(place, Some(Duration::from_millis(800)));
-    assert!(limits.enter(place, now));
-    let first = limits.put_off(place, Lane::Normal, now);
+    assert!(limits.enter(permit, now));
+    limits.leave(permit, Some(Duration::from_millis(800)));
+    assert!(limits.enter(permit, now));
+    let first = limits.put_off(permit, Lane::Normal, now);
     assert_eq!(first, Duration::from_millis(400), "it is known how long they take");
-    limits.leave(place, Some(Duration::from_millis(800)));
-    assert!(limits.enter(place, now));
-    assert!(limits.put_off(place, Lane::Normal, now) > first, "the next comes after it");
+    limits.leave(permit, Some(Duration::from_millis(800)));
+    assert!(limits.enter(permit, now));
+    assert!(limits.put_off(permit, Lane::Normal, now) > first, "the next comes after it");
 }
 
 #[test]
 fn a_lane_does_not_wait_for_what_is_put_off_in_another_one() {
     let limits = limits(Policy::default().concurrency(1));
-    let place = limits.place_of(&delivery("test", None)).unwrap();
+    let permit = limits.place_of(&delivery("test", None)).unwrap();
     let now = Instant::now();
-    assert!(limits.enter(place, now));
-    assert!((0..5000).all(|_| limits.put_off(place, Lane::Low, now) >= SHORTEST));
+    assert!(limits.enter(permit, now));
+    assert!((0..5000).all(|_| limits.put_off(permit, Lane::Low, now) >= SHORTEST));
     let later = now + Duration::from_secs(10);
-    let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, Lane::Low, later)).collect();
+    let delays: Vec<_> = (0..5000).map(|_| limits.put_off(permit, Lane::Low, later)).collect();
     assert_eq!(delays.last(), Some(&LONGEST));
-    assert_eq!(limits.put_off(place, Lane::High, later), ALONE);
+    assert_eq!(limits.put_off(permit, Lane::High, later), ALONE);
 }
 
 #[test]
 fn jobs_come_back_one_after_another_and_never_later_than_a_minute() {
     let limits = limits(Policy::default().concurrency(4));
-    let place = limits.place_of(&delivery("test", None)).unwrap();
+    let permit = limits.place_of(&delivery("test", None)).unwrap();
     let now = Instant::now();
-    assert!((0..4).all(|_| limits.enter(place, now)));
-    assert_eq!(limits.put_off(place, Lane::Normal, now), SHORTEST, "nobody knows yet how long they take");
+    assert!((0..4).all(|_| limits.enter(permit, now)));
+    assert_eq!(limits.put_off(permit, Lane::Normal, now), SHORTEST, "nobody knows yet how long they take");
     let later = now + Duration::from_secs(10);
-    let delays: Vec<_> = (0..5000).map(|_| limits.put_off(place, Lane::Normal, later)).collect();
+    let delays: Vec<_> = (0..5000).map(|_| limits.put_off(permit, Lane::Normal, later)).collect();
     assert_eq!(delays[..3], [1000, 1020, 1040].map(Duration::from_millis));
     assert_eq!(delays.last(), Some(&LONGEST));
 }
@@ -141,48 +141,48 @@ fn jobs_come_back_one_after_another_and_never_later_than_a_minute() {
 #[test]
 fn quick_jobs_come_back_twice_as_fast_as_they_end() {
     let limits = limits(Policy::default().concurrency(2));
-    let place = limits.place_of(&delivery("test", None)).unwrap();
+    let permit = limits.place_of(&delivery("test", None)).unwrap();
     let now = Instant::now();
-    assert!(limits.enter(place, now));
-    limits.leave(place, Some(Duration::from_millis(8)));
-    assert!(limits.enter(place, now) && limits.enter(place, now));
-    let delays = [(); 3].map(|()| limits.put_off(place, Lane::Normal, now));
+    assert!(limits.enter(permit, now));
+    limits.leave(permit, Some(Duration::from_millis(8)));
+    assert!(limits.enter(permit, now) && limits.enter(permit, now));
+    let delays = [(); 3].map(|()| limits.put_off(permit, Lane::Normal, now));
     assert_eq!(delays, [20, 22, 24].map(Duration::from_millis));
 }
 
 #[test]
 fn more_may_wait_for_a_gate_that_lets_them_pass_in_a_moment() {
     let limits = limits(Policy::default().concurrency(2));
-    let place = limits.place_of(&delivery("test", None)).unwrap();
+    let permit = limits.place_of(&delivery("test", None)).unwrap();
     let now = Instant::now();
     let pass = |ran| {
-        assert!(limits.enter(place, now));
-        limits.leave(place, Some(Duration::from_millis(ran)));
-        assert!(limits.enter(place, now) && limits.enter(place, now));
-        let pass = limits.quick_gate(place).map(|(_, pass)| pass);
-        limits.leave(place, None);
-        limits.leave(place, None);
+        assert!(limits.enter(permit, now));
+        limits.leave(permit, Some(Duration::from_millis(ran)));
+        assert!(limits.enter(permit, now) && limits.enter(permit, now));
+        let pass = limits.quick_gate(permit).map(|(_, pass)| pass);
+        limits.leave(permit, None);
+        limits.leave(permit, None);
         pass
     };
-    assert_eq!(limits.quick_gate(place), None, "it is not full");
+    assert_eq!(limits.quick_gate(permit), None, "it is not full");
     assert_eq!([pass(5), pass(5)], [Some(20), Some(20)]);
     assert_eq!(pass(1000), None, "they take 204 ms");
 }
 
 #[test]
 fn the_first_jobs_that_share_places_do_not_show_how_long_the_others_take() {
-    let (job_type, mut shared, now) = ("test".parse().unwrap(), SharedPlaces::default(), Instant::now());
+    let (job_type, mut shared, now) = ("test".parse().unwrap(), SharedPermits::default(), Instant::now());
     let group = shared.add(2);
     shared.join(JobType::clone(&job_type), group);
     let limits = Limits::of([(&job_type, &Policy::default())].into_iter(), &shared).unwrap();
-    let place = limits.place_of(&delivery("test", None)).unwrap();
-    assert!(limits.enter(place, now) && limits.enter(place, now));
-    assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), Some(2));
-    assert!(!limits.enter(place, now));
+    let permit = limits.place_of(&delivery("test", None)).unwrap();
+    assert!(limits.enter(permit, now) && limits.enter(permit, now));
+    assert_eq!(limits.quick_gate(permit).map(|(_, pass)| pass), Some(2));
+    assert!(!limits.enter(permit, now));
     for pass in [Some(2), Some(2), None] {
-        limits.leave(place, Some(Duration::from_secs(1)));
-        assert!(limits.enter(place, now) && !limits.enter(place, now));
-        assert_eq!(limits.quick_gate(place).map(|(_, pass)| pass), pass);
+        limits.leave(permit, Some(Duration::from_secs(1)));
+        assert!(limits.enter(permit, now) && !limits.enter(permit, now));
+        assert_eq!(limits.quick_gate(permit).map(|(_, pass)| pass), pass);
     }
 }
 
@@ -190,18 +190,18 @@ proptest! {
     #[test]
     fn never_more_than_the_limit_are_behind_a_gate(most in 1usize..5, steps in prop::collection::vec(any::<bool>(), 1..50)) {
         let limits = limits(Policy::default().concurrency(most));
-        let place = limits.place_of(&delivery("test", None)).unwrap();
+        let permit = limits.place_of(&delivery("test", None)).unwrap();
         let (now, mut live) = (Instant::now(), 0);
         for enters in steps {
             if enters {
-                let entered = limits.enter(place, now);
+                let entered = limits.enter(permit, now);
                 prop_assert_eq!(entered, live < most);
                 live += usize::from(entered);
             } else if live > 0 {
-                limits.leave(place, None);
+                limits.leave(permit, None);
                 live -= 1;
             }
-            let delay = limits.put_off(place, Lane::Normal, now);
+            let delay = limits.put_off(permit, Lane::Normal, now);
             prop_assert!((SHORTEST..=LONGEST).contains(&delay));
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::job::Lane;
 
-/// While many jobs wait for the queue's own gate, a read takes this many entries of a lane that has its turn: the gate's room
+/// While many jobs wait for the queue's own gate, a read takes this many entries of a lane that has its turn: the gate's waiting list
 /// is in order, so no lane starves.
 const CROWDED_ENTRIES: usize = 10;
 
@@ -26,9 +26,9 @@ pub(super) fn most_of(lane: Lane, round: u32, crowded: bool) -> usize {
     }
 }
 
-/// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the room.
-pub(super) fn per_lane(room: usize) -> usize {
-    room.div_ceil(Lane::ALL.len())
+/// Returns how many entries a waiting read takes of each lane, so that together they seldom exceed the waiting list.
+pub(super) fn per_lane(free_slots: usize) -> usize {
+    free_slots.div_ceil(Lane::ALL.len())
 }
 
 #[cfg(test)]

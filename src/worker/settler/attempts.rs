@@ -14,10 +14,10 @@ use crate::broker::{
 use crate::event::{Event, Finished, QueueEvent};
 use crate::job::{Burial, DeadReason, Envelope, Failure, JobId, Outcome, Parking, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
-use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
 use crate::worker::lease::EntryKey;
+use crate::worker::quarantine::Task;
 
 /// An attempt that ended, with what is decided about it.
 pub(super) struct Decided {
@@ -244,10 +244,10 @@ impl Settler {
         };
         if let Settlement::Park(parking) = settlement {
             let (queue, job) = (self.queue.name(), &finished.delivery.job);
-            let Parking { room, .. } = parking;
+            let Parking { waitlist, .. } = parking;
             return self
                 .events
-                .of_queue(queue, QueueEvent::Parked { job_type: &job.job_type, job: &job.id, room });
+                .of_queue(queue, QueueEvent::Parked { job_type: &job.job_type, job: &job.id, waitlist });
         }
         self.emit_finished(finished, settlement, Instant::now());
     }

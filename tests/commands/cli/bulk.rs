@@ -6,7 +6,7 @@ use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission};
 
 use super::form::Person;
-use harness::desk::{json, launch, sf, sf_with, stdout_of};
+use harness::cli::{json, launch, sf, sf_with, stdout_of};
 use harness::fleet::queue;
 use harness::process::Launch;
 use harness::redis_server::RedisServer;

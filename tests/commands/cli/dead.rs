@@ -7,7 +7,7 @@ use streamfleet::job::State;
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
 use harness::assert_output;
-use harness::desk::{bury, doomed, json, launch, sf, stdout_of, until_dead};
+use harness::cli::{bury, doomed, json, launch, sf, stdout_of, until_dead};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;

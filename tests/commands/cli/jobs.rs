@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
-use harness::desk::{json, launch, sf, sf_with, stdout_of};
+use harness::cli::{json, launch, sf, sf_with, stdout_of};
 use harness::fleet::{Running, config, queue, quick, submit};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;

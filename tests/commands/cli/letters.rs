@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::form::Person;
-use harness::desk::{bury, json, launch, sf, stdout_of, until_dead};
+use harness::cli::{bury, json, launch, sf, stdout_of, until_dead};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty};
 use harness::redis_server::RedisServer;
 use harness::scene::SOON;
@@ -428,7 +428,7 @@ async fn deaths_are_watched_live() {
     bury(&server, &queue, 2).await;
     let watch = launch(&server, &["dead", "watch", "--interval", "100ms", "--json"]).start();
     until("the first look", SOON, || watch.stdout().contains("\"items\": []"));
-    let fleet = Running::start(&server.url(), quick(1), harness::desk::doomed());
+    let fleet = Running::start(&server.url(), quick(1), harness::cli::doomed());
     for _ in 0..3 {
         submit(&queue, "{}").await;
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use streamfleet::job::{JobId, State};
 use streamfleet::{JobError, Producer};
 
-use harness::desk::{json, sf, sf_with, stdout_of};
+use harness::cli::{json, sf, sf_with, stdout_of};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty, until_state};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
@@ -87,7 +87,7 @@ async fn a_rule_for_each_tenant_shows_which_tenants_wait() {
     handler.open();
     until_empty(&queue).await;
     // A value for which nobody waits has no line.
-    until("the rooms to be gone", SOON, || gate("key:h.tenant=9").is_null());
+    until("the waiting lists to be gone", SOON, || gate("key:h.tenant=9").is_null());
     fleet.stop().await;
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use harness::desk::{json, launch, sf};
+use harness::cli::{json, launch, sf};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::scene::SOON;

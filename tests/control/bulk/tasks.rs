@@ -84,8 +84,8 @@ fn kinds() -> [(BulkAction, &'static str, u64); 5] {
     let each = EACH as u64;
     [
         (BulkAction::Cancel, "cancel", 2 * each),
-        (BulkAction::RunNow, "hasten", each),
-        (to_mail(), "relocate", 2 * each),
+        (BulkAction::RunNow, "run_now", each),
+        (to_mail(), "move_jobs", 2 * each),
         (BulkAction::Drop, "drop", each),
         (BulkAction::Purge, "drop", 3 * each),
     ]

@@ -17,7 +17,7 @@ pub struct Tally(Arc<Mutex<Seen>>);
 struct Seen {
     endings: BTreeMap<String, Vec<&'static str>>,
     fenced: usize,
-    aside: Vec<String>,
+    quarantine: Vec<String>,
 }
 
 impl Tally {
@@ -31,7 +31,7 @@ impl Tally {
                 }
                 Event::Queue { event: QueueEvent::Fenced, .. } => seen.fenced += 1,
                 Event::Queue { event: QueueEvent::SetAside { job, keys, .. }, .. } => {
-                    seen.aside.push(format!("{job}: {keys}"))
+                    seen.quarantine.push(format!("{job}: {keys}"))
                 }
                 _ => {}
             }
@@ -53,8 +53,8 @@ impl Tally {
     }
 
     /// Returns what was set aside, with the keys that the event names.
-    pub fn aside(&self) -> Vec<String> {
-        self.0.lock().unwrap().aside.clone()
+    pub fn quarantine(&self) -> Vec<String> {
+        self.0.lock().unwrap().quarantine.clone()
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::trouble::incidents;
 use crate::alerts::stand_in::{Robot, SECRET, TOKEN};
-use harness::desk::launch;
+use harness::cli::launch;
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 

@@ -13,7 +13,7 @@ use streamfleet::{Broker, Producer, Queue, Submission};
 use streamfleet_engine::admin::{Action, BulkAction, BulkTerms, Filter, Task, TaskState};
 
 use harness::alone::alone;
-use harness::desk::launch;
+use harness::cli::launch;
 use harness::fleet::{config, queue, until_empty};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
@@ -180,14 +180,14 @@ impl Stage {
 
     /// Moves some jobs, and moves them back.
     async fn moves(&mut self) {
-        let (big, aside, all) = (self.big.clone(), other(&self.server, "aside").await, waiting());
+        let (big, quarantine, all) = (self.big.clone(), other(&self.server, "aside").await, waiting());
         let begin = ["move", "--queue", "big", "--to", "aside", "--all", "--state", "waiting", "--unserved"];
         let stopped = self.trouble(&big, &begin, all).await;
         let moved = stopped.counts.done;
-        assert_eq!((at(&big).await, at(&aside).await), ([all - moved, some(), 0], [moved, 0, 0]));
+        assert_eq!((at(&big).await, at(&quarantine).await), ([all - moved, some(), 0], [moved, 0, 0]));
         let back = self.finish(&big, &["tasks", "undo", &stopped.id, "--queue", "big"]).await;
         assert_eq!((back.counts.done, back.undoes), (moved, Some(stopped.id)));
-        assert_eq!((at(&big).await, at(&aside).await), ([all, some(), 0], [0; 3]));
+        assert_eq!((at(&big).await, at(&quarantine).await), ([all, some(), 0], [0; 3]));
     }
 
     /// Makes all delayed jobs due.

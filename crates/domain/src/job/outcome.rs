@@ -17,7 +17,7 @@ pub enum Outcome {
     Interrupted,
     /// The entry was read before it was due, or while as many of its type or key ran as may. It should run after this delay.
     NotDue(Duration),
-    /// The attempt may not start now: the job has to wait in a room. No attempt is spent.
+    /// The attempt may not start now: the job has to wait in a waiting list. No attempt is spent.
     Parked(Parking),
     /// No handler of this worker knows the type. Another worker may know it.
     Unroutable,

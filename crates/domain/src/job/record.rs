@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use self::draft::{Draft, bound_fields};
 use super::{
-    EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Policy, Timestamp, Tracking,
+    EntryId, Envelope, FollowUps, Generation, JobId, JobType, Lane, Malformed, Policy, Timestamp, Tracking,
 };
 
 /// How a payload is encoded.
@@ -47,17 +47,17 @@ impl Encoding {
 pub struct JobSpec {
     /// Its identity, the same in all attempts.
     pub id: JobId,
-    /// Which life of this id it is.
-    pub life: Life,
+    /// Which generation of this id it is.
+    pub generation: Generation,
     /// Its type, which selects the handler.
     pub job_type: JobType,
     /// The lane that this entry is in.
     pub lane: Lane,
     /// The lane that the job belongs to. Its retries and replays go there. Another lane may have it for once.
-    pub home: Lane,
+    pub own_lane: Lane,
     /// The entry of this attempt.
     pub entry: EntryId,
-    /// When its life began. This never changes.
+    /// When its generation began. This never changes.
     pub created: Timestamp,
     /// The number of failures before this attempt.
     pub attempt: u32,
@@ -65,7 +65,7 @@ pub struct JobSpec {
     pub lost: u32,
     /// Whether the job was replayed from the dead stream.
     pub replayed: bool,
-    /// The previous life, if this is a replay.
+    /// The previous generation, if this is a replay.
     pub former: Option<Box<Former>>,
     /// How the payload is encoded.
     pub encoding: Encoding,
@@ -85,14 +85,14 @@ pub struct JobSpec {
     pub follow_ups: Option<Box<FollowUps>>,
 }
 
-/// What a replayed job's entry says about the life that ended in the dead stream.
+/// What a replayed job's entry says about the generation that ended in the dead stream.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Former {
-    /// The first life in a series of replays. Follow-ups that were already called are recorded for it.
-    pub root: Option<Life>,
-    /// The life that ended in the dead letter whose fields a producer appended.
+    /// The first generation in a series of replays. Follow-ups that were already called are recorded for it.
+    pub root: Option<Generation>,
+    /// The generation that ended in the dead letter whose fields a producer appended.
     #[doc(hidden)]
-    pub life: Option<Life>,
+    pub generation: Option<Generation>,
     /// When that dead letter was written, according to its own fields.
     #[doc(hidden)]
     pub dead_at: Option<u64>,
@@ -105,7 +105,7 @@ impl Former {
     /// True if the entry is a copy of a dead letter that a producer appended, and so the letter may still be there.
     #[doc(hidden)]
     pub fn names_letter(&self) -> bool {
-        self.life.is_some() || self.dead_at.is_some()
+        self.generation.is_some() || self.dead_at.is_some()
     }
 }
 
@@ -145,11 +145,12 @@ impl JobSpec {
         self.attempt > 0 || self.lost > 0
     }
 
-    /// Returns the life for which called follow-ups are recorded. Across all replays of a job, each follow-up is called once.
+    /// Returns the generation for which called follow-ups are recorded. Across all replays of a job, each follow-up is called once.
     #[doc(hidden)]
-    pub fn root(&self) -> &Life {
-        let root = self.former.as_deref().and_then(|former| former.root.as_ref().or(former.life.as_ref()));
-        root.unwrap_or(&self.life)
+    pub fn root(&self) -> &Generation {
+        let root =
+            self.former.as_deref().and_then(|former| former.root.as_ref().or(former.generation.as_ref()));
+        root.unwrap_or(&self.generation)
     }
 
     /// Decides which record the job leaves. The job's own setting wins over its type's, and that over its queue's.
@@ -167,7 +168,7 @@ impl JobSpec {
 
     /// Returns true if the script that accepted the job's id noted this entry in the job's record, nothing happened before,
     /// and nothing else depends on the job. Its record and its entry show that it runs, so that the record need not change
-    /// before the attempt has ended. Of all entries of such a job, only the first has a life and no time of acceptance.
+    /// before the attempt has ended. Of all entries of such a job, only the first has a generation and no time of acceptance.
     #[doc(hidden)]
     pub fn is_noted(&self, envelope: &Envelope) -> bool {
         let is_first = !self.is_repeated() && !self.replayed && self.former.is_none();
@@ -181,7 +182,7 @@ impl JobSpec {
         let needed = self.is_repeated() || self.replayed || self.follow_ups.is_some();
         match tracking {
             Tracking::All => true,
-            Tracking::Failures => needed || (self.id.is_own() && !self.life.gave(&self.id)),
+            Tracking::Failures => needed || (self.id.is_own() && !self.generation.gave(&self.id)),
             Tracking::None => needed,
         }
     }

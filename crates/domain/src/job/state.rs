@@ -1,4 +1,4 @@
-//! Where a job is in its life, and which state may follow which.
+//! Where a job is in its generation, and which state may follow which.
 
 use std::str::FromStr;
 

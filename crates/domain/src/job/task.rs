@@ -212,7 +212,7 @@ pub fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
 }
 
 /// What the field `campaign` of a replayed job says: which task replayed it, the fingerprint of its letter, and how often tasks have
-/// replayed it. Anybody may copy it: only the task itself knows which lives it has replayed.
+/// replayed it. Anybody may copy it: only the task itself knows which generations it has replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignTag {
     /// The task.

@@ -19,7 +19,8 @@ use crate::inspect::audit::{Action, Noted};
 use crate::job::patch::{Patch, PatchError};
 use crate::job::payload::is_readable;
 use crate::job::{
-    DeadReason, Encoding, EntryId, Envelope, JobSpec, JobType, Lane, Life, Malformed, State, cut, fingerprint,
+    DeadReason, Encoding, EntryId, Envelope, Generation, JobSpec, JobType, Lane, Malformed, State, cut,
+    fingerprint,
 };
 use crate::submit::offload::ScriptFields;
 use crate::{bytes, millis};
@@ -241,9 +242,9 @@ impl DeadLetters<'_> {
         action: &Action,
     ) -> Result<Noted<EntryId>, EditError> {
         let (fields, job) = edited_job(letter, edit)?;
-        let life =
-            letter.text("dead_life").parse().unwrap_or_else(|_| Life::of_entry(letter.entry, job.lane));
-        let new = self.queue.offload_large(fields, &life).await?;
+        let generation =
+            letter.text("dead_life").parse().unwrap_or_else(|_| Generation::of_entry(letter.entry, job.lane));
+        let new = self.queue.offload_large(fields, &generation).await?;
         let answer = self.call_edit(letter, new, action).await?;
         match (answer.status, answer.rest.first()) {
             (1, Some(edited)) => {

@@ -27,7 +27,7 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses, or if the snapshot lacks a part of the waiting jobs.
     #[doc(hidden)]
     pub async fn backlog(&self, snapshot: &QueueSnapshot) -> Result<Backlog, Error> {
-        let counts_waiting = |part: Part| matches!(part, Part::Lane(_) | Part::Rooms | Part::Queue);
+        let counts_waiting = |part: Part| matches!(part, Part::Lane(_) | Part::Waitlists | Part::Queue);
         if let Some(unread) = snapshot.unread.iter().find(|unread| counts_waiting(unread.part)) {
             return Err(unread.to_error("snapshot"));
         }
@@ -90,7 +90,7 @@ impl Queue {
 
     /// Returns the types that no live worker knows, and how many of their jobs wait.
     async fn unserved(&self, snapshot: &QueueSnapshot) -> Result<Vec<(JobType, u64)>, Error> {
-        // Of very many rooms, some count as those of gates.
+        // Of very many waiting lists, some count as those of gates.
         if snapshot.in_unknown_rooms + snapshot.in_rooms == 0 {
             return Ok(Vec::new());
         }

@@ -76,7 +76,7 @@ const FIELDS: [&str; 14] = [
 ];
 
 impl Record {
-    /// The names of the fields to read, with the log lines or without. The record of an id with many lives has many
+    /// The names of the fields to read, with the log lines or without. The record of an id with many generations has many
     /// more.
     pub(crate) fn names(with_log: bool) -> impl Iterator<Item = String> {
         let lines = if with_log { LOG_LINES } else { 0 };

@@ -18,11 +18,11 @@ if last and at - minute > MOST_SET_BACK_MS then
 end
 if last and at >= minute then return { 0, now } end
 local stock, counted, fields = waiting + running + delayed, {}, {}
-local told = redis.call('HMGET', counts, unpack(NAMES))
--- Jobs that were moved neither arrived nor ended; see relocate.
+local reply = redis.call('HMGET', counts, unpack(NAMES))
+-- Jobs that were moved neither arrived nor ended; see move_jobs.
 local told_moved = redis.call('HMGET', counts, 'moved_in', 'moved_out')
 local moved = (tonumber(told_moved[1] or '') or 0) - (tonumber(told_moved[2] or '') or 0)
-for nth, name in ipairs(NAMES) do counted[name] = last and tonumber(told[nth] or '') or 0 end
+for nth, name in ipairs(NAMES) do counted[name] = last and tonumber(reply[nth] or '') or 0 end
 local arrived, owed = 0, 0
 if last then
   local before = {}

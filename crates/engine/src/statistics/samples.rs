@@ -44,7 +44,7 @@ pub struct Sample {
     /// The time that the counts cover, in whole minutes: since the sample before. Usually one minute, more if the queue had
     /// no leader, and zero for the first sample, which has no counts.
     pub span: Duration,
-    /// Jobs that no worker had taken, over all lanes and rooms.
+    /// Jobs that no worker had taken, over all lanes and waiting lists.
     pub waiting: u64,
     /// Jobs that a worker held.
     pub running: u64,
@@ -52,7 +52,7 @@ pub struct Sample {
     pub delayed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Those of the waiting jobs that were in rooms, for whatever reason.
+    /// Those of the waiting jobs that were in waiting lists, for whatever reason.
     pub in_rooms: u64,
     /// How long the oldest waiting job had waited; `None` if none did.
     pub oldest_waiting: Option<Duration>,

@@ -10,8 +10,8 @@
 local task, dead, high, normal, low = unpack(KEYS, 1, 5)
 local id, state, cursor, to, per_second, most, max_replays, rest = unpack(ARGV, 1, 8)
 local FIRST_LETTER, VALUES_EACH, FIRST_RECORD = 9, 3, 6
-local told = redis.call('HMGET', task, 'state', 'cursor', 'due_ms')
-if told[1] ~= state or told[2] ~= cursor then return { 0 } end
+local reply = redis.call('HMGET', task, 'state', 'cursor', 'due_ms')
+if reply[1] ~= state or reply[2] ~= cursor then return { 0 } end
 must_end_letters(dead)
 -- How many entries the lanes have. Fails if one of them is of another type.
 local function waiting()
@@ -32,13 +32,13 @@ end
 local function replay(found, record, ledger, tag)
   local token = string.match(field_of(found, 'offloaded') or '', '^(%S+) ') or ''
   must_be_offloaded(offloaded_key(dead, token))
-  local _, life = back_to_lane(dead, found, record, { high, normal, low }, ledger ~= nil, tag)
-  redis.call('HSET', task, replayed_life(life), 1)
+  local _, generation = back_to_lane(dead, found, record, { high, normal, low }, ledger ~= nil, tag)
+  redis.call('HSET', task, replayed_life(generation), 1)
   if ledger then redis.call('DEL', ledger) end
 end
 local now, step_ms = now_ms(), per_second == '' and 0 or 1000 / tonumber(per_second)
 -- If the clock was set back, the next letter need not wait for it.
-local due = math.min(math.max(tonumber(told[3] or '') or now, now - 1000), now + step_ms)
+local due = math.min(math.max(tonumber(reply[3] or '') or now, now - 1000), now + step_ms)
 redis.call('HSET', task, 'due_ms', string.format('%.3f', due))
 local replayed, skipped, failed, looked, nth, letters = 0, 0, 0, 0, 0, (#ARGV - FIRST_LETTER + 1) / VALUES_EACH
 while nth < letters and replayed < tonumber(most) and due <= now do

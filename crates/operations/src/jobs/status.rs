@@ -170,7 +170,7 @@ impl Job {
             due: status.due.map(rfc3339),
             due_ms: status.due.map(|time| time.as_ms()),
             entry: status.entry.map(|entry| entry.to_string()),
-            gate: status.room.clone(),
+            gate: status.waitlist.clone(),
             worker: status.worker.clone(),
             progress: status.progress.as_ref().map(progress),
             attempts: status.attempts.iter().map(attempt).collect(),

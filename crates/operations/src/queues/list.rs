@@ -175,7 +175,7 @@ fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> QueueRep
         running: lanes.then(|| snapshot.running()),
         delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
         dead: is_known(Part::Dead).then_some(snapshot.dead),
-        in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
+        in_rooms: is_known(Part::Waitlists).then_some(snapshot.in_rooms),
         in_fair_rooms: Some(snapshot.in_fair_rooms).filter(|jobs| *jobs > 0),
         paused_since: snapshot.closed_since.map(rfc3339),
         paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),

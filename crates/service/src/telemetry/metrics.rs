@@ -77,10 +77,10 @@ impl Metrics {
     ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let maker = Maker::new(&recorder);
-        let mut room = PAIRS_MAX;
+        let mut left = PAIRS_MAX;
         let queues = queues.into_iter().map(|ServedQueue { name, slots, objectives }| {
             maker.gauge(&catalogue::CONCURRENCY, &[name.as_str()]).set(slots as f64);
-            (name.clone(), QueueSeries::new(&maker, name, objectives, types, &mut room))
+            (name.clone(), QueueSeries::new(&maker, name, objectives, types, &mut left))
         });
         let queues = queues.collect();
         let revision = option_env!("STREAMFLEET_REVISION").unwrap_or("unknown");

@@ -22,8 +22,8 @@ use super::proxy::Proxy;
 use super::session::{Key, Session, Sessions, Way};
 use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers, login};
 use crate::console::api::{SESSION_PATH, asked_by};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// How many passwords of strangers are checked at once, and how many of people who have logged in from the same address. Each check
 /// takes 19 MiB.
@@ -232,9 +232,9 @@ fn too_often(wait: Duration) -> Problem {
 }
 
 /// What every request passes.
-pub(super) async fn identified(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let is_https = site.gatekeeper().is_secure(request.headers());
-    let mut response = match admitted(&site, request).await {
+pub(super) async fn identified(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    let is_https = app.gatekeeper().is_secure(request.headers());
+    let mut response = match admitted(&app, request).await {
         Ok((request, who)) => asked_by(&who, next.run(request)).await,
         Err(problem) => problem.into_response(),
     };
@@ -243,8 +243,8 @@ pub(super) async fn identified(State(site): State<Site>, request: Request, next:
 }
 
 /// Lets a request in, and says who counts as its asker: the person or program, or else the address.
-async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String), Problem> {
-    let gatekeeper = site.gatekeeper();
+async fn admitted(app: &AppState, mut request: Request) -> Result<(Request, String), Problem> {
+    let gatekeeper = app.gatekeeper();
     let is_probe = request.uri().path() == "/healthz";
     // A kubelet's probe is sent to the address of a pod.
     if !is_probe && !gatekeeper.hosts.includes(request.headers()) {
@@ -272,7 +272,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
     let may_have_ended = !is_logout(&request);
     if let Recognized::Browser { session: Some(session), .. } = &by
         && may_have_ended
-        && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
+        && gatekeeper.sessions.ended_elsewhere(session, app.broker()).await
     {
         return Ok((request, who));
     }
@@ -287,7 +287,7 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         }
     }
     request.extensions_mut().insert(person);
-    request.extensions_mut().insert(site.clone());
+    request.extensions_mut().insert(app.clone());
     Ok((request, who))
 }
 

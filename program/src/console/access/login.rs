@@ -22,8 +22,8 @@ use super::limiter::Limiter;
 use super::origin;
 use super::person::Binding;
 use super::session::Way;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// The header that a browser sends with every change.
 const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
@@ -205,10 +205,10 @@ fn cookie(gatekeeper: &Gatekeeper, headers: &HeaderMap, value: &str, age: u64) -
 }
 
 /// Ends the session of a request, if it has one. Returns the cookie that takes the place of the session's.
-pub(in crate::console) async fn end_session(site: &Site, headers: &HeaderMap) -> HeaderValue {
-    let gatekeeper = site.gatekeeper();
+pub(in crate::console) async fn end_session(app: &AppState, headers: &HeaderMap) -> HeaderValue {
+    let gatekeeper = app.gatekeeper();
     if let Some(session) = gatekeeper.session(headers) {
-        gatekeeper.sessions.end(&session, site.broker()).await;
+        gatekeeper.sessions.end(&session, app.broker()).await;
     }
     cookie(gatekeeper, headers, "", 0)
 }
@@ -219,10 +219,10 @@ pub(in crate::console) async fn end_session(site: &Site, headers: &HeaderMap) ->
 ///
 /// [`Problem`] with the status 403 if the token is missing or is not that of this session.
 pub(super) fn from_our_page(request: &Parts) -> Result<(), Problem> {
-    let (binding, site) = (request.extensions.get::<Binding>(), request.extensions.get::<Site>());
-    let (Some(Binding(binding)), Some(site)) = (binding, site) else { return Ok(()) };
+    let (binding, app) = (request.extensions.get::<Binding>(), request.extensions.get::<AppState>());
+    let (Some(Binding(binding)), Some(app)) = (binding, app) else { return Ok(()) };
     let token = request.headers.get(CSRF_HEADER).and_then(|token| token.to_str().ok());
-    let is_right = token.is_some_and(|token| site.gatekeeper().sessions.is_csrf(binding, token));
+    let is_right = token.is_some_and(|token| app.gatekeeper().sessions.is_csrf(binding, token));
     if is_right || origin::is_safe(&request.method) {
         return Ok(());
     }

@@ -35,8 +35,8 @@ pub(super) use self::mask::{ABOUT_JOBS, CAUSES, CONTENT_HASH, Mask, without_valu
 pub(super) use self::needs::Needs;
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::session::random_text;
+use super::app_state::AppState;
 use super::problem::Problem;
-use super::site::Site;
 
 /// The most bytes of a body of somebody who may be unknown: a name and a password.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
@@ -45,14 +45,14 @@ const MAX_OPEN_BYTES: usize = 16 * 1024;
 const OPEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Puts what every request must pass in front of the routes.
-pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
-    router.layer(from_fn_with_state(site.clone(), gatekeeper::identified))
+pub(super) fn protected(router: Router<AppState>, app: &AppState) -> Router<AppState> {
+    router.layer(from_fn_with_state(app.clone(), gatekeeper::identified))
 }
 
 /// Puts the rule of a route in front of it.
-pub(super) fn guarded(needs: Needs, answers: MethodRouter<Site>) -> MethodRouter<Site> {
+pub(super) fn guarded(needs: Needs, answers: MethodRouter<AppState>) -> MethodRouter<AppState> {
     // The routes for those who have a role read bodies with bounds of their own.
-    let answers: MethodRouter<Site> = answers.layer(DefaultBodyLimit::max(MAX_OPEN_BYTES));
+    let answers: MethodRouter<AppState> = answers.layer(DefaultBodyLimit::max(MAX_OPEN_BYTES));
     answers.route_layer(from_fn(move |request: Request, next: Next| guard(needs, request, next)))
 }
 
@@ -68,14 +68,14 @@ async fn guard(needs: Needs, request: Request, next: Next) -> Response {
     if let Err(problem) = may.and_then(|()| login::from_our_page(&parts)) {
         return problem.into_response();
     }
-    let site = parts.extensions.get::<Site>().filter(|_| !origin::is_safe(&parts.method)).cloned();
+    let app = parts.extensions.get::<AppState>().filter(|_| !origin::is_safe(&parts.method)).cloned();
     let answer = next.run(Request::from_parts(parts, body));
     if needs == Needs::Nothing {
         let answer = tokio::time::timeout(OPEN_WITHIN, answer).await;
         return answer.unwrap_or_else(|_| too_slow().into_response());
     }
-    match site.filter(|_| needs >= Needs::Role(Role::Operator)) {
-        Some(site) => site.desk().complete(answer).await.into_response(),
+    match app.filter(|_| needs >= Needs::Role(Role::Operator)) {
+        Some(app) => app.work_limits().complete(answer).await.into_response(),
         None => answer.await,
     }
 }

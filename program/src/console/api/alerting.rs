@@ -9,8 +9,8 @@ use streamfleet_operations as operations;
 use streamfleet_service::alerts::Config;
 use utoipa_axum::routes;
 
+use crate::console::app_state::AppState;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::ALERTS_TEST, routes!(get_alerting))
@@ -67,14 +67,14 @@ struct AlertSink {
 /// Shows the alerts of this console's configuration.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "incidents",
     responses((status = 200, description = "What is configured", body = Alerting)))]
-async fn get_alerting(State(site): State<Site>) -> Json<Alerting> {
-    let config = site.effective().config.alerts.as_ref();
+async fn get_alerting(State(app): State<AppState>) -> Json<Alerting> {
+    let config = app.effective().config.alerts.as_ref();
     let sinks = config.iter().flat_map(|config| &config.sinks);
     let sinks = sinks.map(|(name, sink)| AlertSink { name: name.to_string(), kind: sink.kind.as_str() });
     Json(Alerting {
         rules: config.map(AlertRules::from),
         sinks: sinks.collect(),
-        wrong: site.effective().alerts().err().map(|invalid| invalid.to_string()),
+        wrong: app.effective().alerts().err().map(|invalid| invalid.to_string()),
     })
 }
 

@@ -11,16 +11,16 @@ use streamfleet_operations::audit::{self, AuditFacts, AuditList, AuditNote, Want
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
-use super::desk::{Held, Work};
 use super::lines;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, PageParams, QueryParams, QueuesParams};
+use super::work_limits::{Held, Work};
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::times::{self, Bound, Clock};
 
 /// The most actions that a search of the audits looks at for one page.
@@ -71,17 +71,17 @@ fn bound<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bound>, D::Error> 
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
         (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_all_audits(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     headers: HeaderMap,
     QueryParams((of, wanted, page)): QueryParams<(QueuesParams, AuditParams, PageParams)>,
 ) -> Result<Response, Problem> {
-    let names = of.visible(&site, &person).await?;
+    let names = of.visible(&app, &person).await?;
     let mut sources: Vec<_> = names.into_iter().map(AuditSource::Queue).collect();
     if of.are_all() && person.may_everywhere(Role::Viewer) {
         sources.extend([AuditSource::Deletions, AuditSource::Alerts]);
     }
-    answer((site, person), &headers, (wanted, page), sources).await
+    answer((app, person), &headers, (wanted, page), sources).await
 }
 
 /// Shows what people did to a queue, newest first.
@@ -92,19 +92,19 @@ async fn list_all_audits(
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
         (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_audit(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     headers: HeaderMap,
     QueryParams((wanted, page)): QueryParams<(AuditParams, PageParams)>,
 ) -> Result<Response, Problem> {
-    let sources = vec![AuditSource::Queue(place.get("queue")?)];
-    answer((site, person), &headers, (wanted, page), sources).await
+    let sources = vec![AuditSource::Queue(path.get("queue")?)];
+    answer((app, person), &headers, (wanted, page), sources).await
 }
 
 /// A search whose actions a client reads.
 struct Reading {
-    site: Site,
+    app: AppState,
     person: Person,
     wanted: Wanted,
     sources: Vec<AuditSource>,
@@ -154,7 +154,7 @@ struct Progress {
 
 /// Answers with a page, or line by line. A queue alone of which nothing is noted must exist.
 async fn answer(
-    (site, person): (Site, Person),
+    (app, person): (AppState, Person),
     headers: &HeaderMap,
     (AuditParams { since, until, who, action, target }, page): (AuditParams, PageParams),
     sources: Vec<AuditSource>,
@@ -169,16 +169,16 @@ async fn answer(
         left,
         found: 0,
         until: Instant::now() + lines::LONGEST,
-        _place: site.desk().begin(Work::Search)?,
-        site,
+        _place: app.work_limits().begin(Work::Search)?,
+        app,
         person,
     };
     let first = reading.page().await?;
     if let ([], [AuditSource::Queue(queue)]) = (&first.items[..], &reading.sources[..]) {
-        names::must_have(&reading.site, queue).await?;
+        names::must_have(&reading.app, queue).await?;
     }
     if is_page {
-        return Ok(View::of(&reading.person, &reading.site).json(&first)?.into_response());
+        return Ok(View::of(&reading.person, &reading.app).json(&first)?.into_response());
     }
     reading.page = Some(first);
     Ok(lines::answer(reading))
@@ -189,9 +189,9 @@ impl Reading {
     async fn page(&self) -> Result<AuditList, Problem> {
         let (sources, after, limit) = (self.sources.clone(), self.after.clone(), self.left.min(AT_ONCE));
         let search = AuditSearch { sources, after, limit, most: MOST_LOOKED_AT, ..AuditSearch::default() };
-        let view = View::of(&self.person, &self.site);
+        let view = View::of(&self.person, &self.app);
         let shown = |target: &str| view.about(target);
-        Ok(audit::find(self.site.broker(), search, &self.wanted, &Clock::utc(), shown).await?)
+        Ok(audit::find(self.app.broker(), search, &self.wanted, &Clock::utc(), shown).await?)
     }
 }
 
@@ -203,7 +203,7 @@ impl lines::Reading for Reading {
             Some(first) => first,
             None => self.page().await?,
         };
-        let view = View::of(&self.person, &self.site);
+        let view = View::of(&self.person, &self.app);
         for note in &page.items {
             lines::write(text, &Line { action: Some(view.value(note)?), ..Line::default() });
         }
@@ -212,7 +212,7 @@ impl lines::Reading for Reading {
         self.left = self.left.saturating_sub(found);
         let next = page.next.as_deref().map(str::parse::<AuditCursor>);
         self.after = next.map(|next| next.expect("a cursor is read as it is written"));
-        let is_late = Instant::now() >= self.until || self.site.stopping().is_requested();
+        let is_late = Instant::now() >= self.until || self.app.stopping().is_requested();
         let progress = Some(Progress { found: self.found, next: page.next, facts: page.facts });
         lines::write(text, &Line { progress, ..Line::default() });
         Ok(self.after.is_none() || self.left == 0 || is_late)

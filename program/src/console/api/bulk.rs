@@ -11,20 +11,20 @@ use streamfleet_operations::{self as operations, Actor, Control, Error};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
-use super::desk::{Work, within};
 use super::failure::done;
 use super::jobs::SEARCH_FOR;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::selection::Selection;
-use super::sent::Sent;
 use super::tasks;
+use super::work_limits::{Work, within};
 use crate::bulk::bounded;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::jobs;
 use crate::tasks::rate as rate_of;
 
@@ -73,12 +73,12 @@ struct Wanted {
         (status = 202, description = "The task that changes the jobs", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_cancel(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Response, Problem> {
-    begin((&site, &person, &place), Change::Cancel, sent).await
+    begin((&app, &person, &path), Change::Cancel, sent).await
 }
 
 /// Makes all delayed jobs and retries due that a filter matches.
@@ -87,12 +87,12 @@ async fn bulk_cancel(
         (status = 202, description = "The task that changes the jobs", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_run_now(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Response, Problem> {
-    begin((&site, &person, &place), Change::RunNow, sent).await
+    begin((&app, &person, &path), Change::RunNow, sent).await
 }
 
 /// Moves all waiting and delayed jobs that a filter matches to the queue `to`.
@@ -103,28 +103,28 @@ async fn bulk_run_now(
         (status = 202, description = "The task that changes the jobs", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_move(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(mut sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(mut sent): JsonBody<Wanted>,
 ) -> Result<Response, Problem> {
     let to = sent.to.take().unwrap_or_default().parse::<QueueName>();
     let to = to.map_err(|error| Problem::field("/to", error.to_string()))?;
     person.check(Role::Operator, Some(&to))?;
-    let change = Change::Move { to: site.queue(to), is_sure: sent.confirm };
-    begin((&site, &person, &place), change, sent).await
+    let change = Change::Move { to: app.queue(to), is_sure: sent.confirm };
+    begin((&app, &person, &path), change, sent).await
 }
 
 /// Makes the plan, and begins the task unless only the plan is wanted.
 async fn begin(
-    (site, person, place): (&Site, &Person, &Place),
+    (app, person, path): (&AppState, &Person, &PathParams),
     change: Change,
     sent: Wanted,
 ) -> Result<Response, Problem> {
     if sent.to.is_some() {
         return Err(Problem::field("/to", "only a move has a queue that gets the jobs"));
     }
-    let (queue, view) = (place.queue(site)?, View::of(person, site));
+    let (queue, view) = (path.queue(app)?, View::of(person, app));
     if !sent.filter.conditions(&view)?.letters.is_empty() {
         return Err(Problem::field("/filter", "reason, kind and group only work with dead letters"));
     }
@@ -132,12 +132,12 @@ async fn begin(
     let states: Result<Vec<_>, _> = sent.state.iter().map(|name| jobs::state(name)).collect();
     let states = states.map_err(|why| Problem::field("/state", why))?;
     let rate = per_second(sent.rate)?;
-    names::must_have(site, queue.name()).await?;
-    let input = bounded(change, filter, queue.name(), site.effective());
+    names::must_have(app, queue.name()).await?;
+    let input = bounded(change, filter, queue.name(), app.effective());
     let input = Bulk { all: sent.all, states, rate, ..input };
     let mut planned = {
-        let _permit = site.desk().begin(Work::Search)?;
-        planned(site, &queue, &input, sent.dry_run).await?
+        let _permit = app.work_limits().begin(Work::Search)?;
+        planned(app, &queue, &input, sent.dry_run).await?
     };
     planned.report.dry_run = sent.dry_run;
     if sent.dry_run || planned.is_empty() {
@@ -145,7 +145,7 @@ async fn begin(
     }
     let actor = Actor::new(person.name(), &sent.reason);
     let task = done(bulk::begin(&queue, &actor, &input, &planned).await)?;
-    tasks::begun(site, &view, (&queue, &task))
+    tasks::begun(app, &view, (&queue, &task))
 }
 
 /// How many jobs a task may change per time.
@@ -176,11 +176,11 @@ pub(super) fn per_second(rate: Option<Rate>) -> Result<Option<f64>, Problem> {
 }
 
 /// Selects the jobs, and counts them for a while. Only a plan that somebody wants to see must be complete.
-async fn planned(site: &Site, queue: &Queue, input: &Bulk, is_shown: bool) -> Result<Planned, Problem> {
+async fn planned(app: &AppState, queue: &Queue, input: &Bulk, is_shown: bool) -> Result<Planned, Problem> {
     let (stop, progress) = (Shutdown::new(), |_: u64| ());
     let planning = bulk::plan(queue, input, Control { stop: &stop, progress: &progress });
     let longest = if is_shown { CHANGE_FOR } else { SEARCH_FOR };
-    match within(longest, (&stop, site.stopping()), planning).await {
+    match within(longest, (&stop, app.stopping()), planning).await {
         Err(Error::Stopped) if !is_shown => Ok(bulk::select(queue, input).await?),
         planned => Ok(planned?),
     }

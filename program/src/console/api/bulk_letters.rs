@@ -11,20 +11,20 @@ use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::bulk::{Rate, per_second};
-use super::desk::Work;
 use super::failure::{done, redis};
 use super::jobs::SEARCH_FOR;
+use super::json_body::JsonBody;
 use super::letters;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::selection::Selection;
-use super::sent::Sent;
 use super::tasks;
+use super::work_limits::Work;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -120,10 +120,10 @@ enum Way {
         (status = 202, description = "The task that replays the dead letters", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_replay(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Replay>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Replay>,
 ) -> Result<Response, Problem> {
     let Replay { filter, all, limit, rate, steps, canary, stop_at, max_replays, dry_run, reason } = sent;
     let rules = ReplayRules::default().rate(per_second(rate)?).canary(canary).stop_at(stop_at);
@@ -131,7 +131,7 @@ async fn bulk_replay(
     let rules = max_replays.map_or(rules, |most| rules.max_replays(most));
     check(&rules)?;
     let wanted = Wanted { filter, all, limit, dry_run, reason };
-    begin((&site, &person, &place), &wanted, Way::Replay(rules)).await
+    begin((&app, &person, &path), &wanted, Way::Replay(rules)).await
 }
 
 /// Deletes all dead letters that a filter matches, and their jobs.
@@ -142,14 +142,14 @@ async fn bulk_replay(
         (status = 202, description = "The task that drops the dead letters", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn bulk_drop(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Drop>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Drop>,
 ) -> Result<Response, Problem> {
     let Drop { filter, all, limit, rate, dry_run, reason } = sent;
     let way = Way::Drop(per_second(rate)?);
-    begin((&site, &person, &place), &Wanted { filter, all, limit, dry_run, reason }, way).await
+    begin((&app, &person, &path), &Wanted { filter, all, limit, dry_run, reason }, way).await
 }
 
 /// Refuses rules that no task can follow.
@@ -165,12 +165,12 @@ fn check(rules: &ReplayRules) -> Result<(), Problem> {
 
 /// Makes the plan, and begins the task unless only the plan is wanted.
 async fn begin(
-    (site, person, place): (&Site, &Person, &Place),
+    (app, person, path): (&AppState, &Person, &PathParams),
     wanted: &Wanted,
     way: Way,
 ) -> Result<Response, Problem> {
-    let (queue, view) = (place.queue(site)?, View::of(person, site));
-    let (letters, plan) = planned((site, &view), &queue, wanted).await?;
+    let (queue, view) = (path.queue(app)?, View::of(person, app));
+    let (letters, plan) = planned((app, &view), &queue, wanted).await?;
     if matches!(way, Way::Drop(_)) && letters.selection.filter.is_empty() {
         // Emptying the queue needs this role, too.
         person.check(Role::Admin, Some(queue.name()))?;
@@ -183,12 +183,12 @@ async fn begin(
         Way::Replay(rules) => dead::begin_replay(&queue, &actor, &letters, rules).await,
         Way::Drop(rate) => dead::begin_drop(&queue, &actor, &letters, rate).await,
     };
-    tasks::begun(site, &view, (&queue, &done(begun)?))
+    tasks::begun(app, &view, (&queue, &done(begun)?))
 }
 
 /// Selects letters, and counts them for a while.
 async fn planned(
-    (site, view): (&Site, &View<'_>),
+    (app, view): (&AppState, &View<'_>),
     queue: &Queue,
     wanted: &Wanted,
 ) -> Result<(Selected, LetterPlan), Problem> {
@@ -196,11 +196,11 @@ async fn planned(
     if wanted.limit == Some(0) {
         return Err(Problem::field("/limit", "it must be at least 1"));
     }
-    names::must_have(site, queue.name()).await?;
+    names::must_have(app, queue.name()).await?;
     let (mut letters, counted) = {
-        let _permit = site.desk().begin(Work::Search)?;
+        let _permit = app.work_limits().begin(Work::Search)?;
         let letters = Selected::now(queue, filter, wanted.limit).await?;
-        let counted = counted(site, queue, &letters.selection).await?;
+        let counted = counted(app, queue, &letters.selection).await?;
         (letters, counted)
     };
     letters.planned = counted.as_ref().map(|plan| plan.letters);
@@ -209,10 +209,10 @@ async fn planned(
 }
 
 /// Counts letters; `None` if that takes too long.
-async fn counted(site: &Site, queue: &Queue, letters: &Letters) -> Result<Option<SelectionPlan>, Problem> {
+async fn counted(app: &AppState, queue: &Queue, letters: &Letters) -> Result<Option<SelectionPlan>, Problem> {
     tokio::select! {
         biased;
-        () = site.stopping().requested() => Ok(None),
+        () = app.stopping().requested() => Ok(None),
         plan = queue.dead_letters().plan(letters, |_| {}) => {
             plan.map(Some).map_err(redis("failed to read the dead letters"))
         }

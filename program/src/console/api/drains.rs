@@ -11,14 +11,14 @@ use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::failure::done;
-use super::place::Place;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{QueryParams, ReasonParams};
-use super::sent::Sent;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -48,12 +48,12 @@ struct Wanted {
     responses((status = 200, description = "What the worker was asked for", body = WorkerAsked),
         (status = 409, description = "The worker is of a version that cannot be drained")))]
 async fn drain_worker(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    give((&site, &person), &place.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
+    give((&app, &person), &path.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
 }
 
 /// Lets a worker that drains take jobs again.
@@ -61,23 +61,23 @@ async fn drain_worker(
     responses((status = 200, description = "What the worker was asked for", body = WorkerAsked),
         (status = 409, description = "The worker is of a version that cannot be drained")))]
 async fn resume_worker(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    give((&site, &person), &place.get("worker")?, Order::Resume, &reason).await
+    give((&app, &person), &path.get("worker")?, Order::Resume, &reason).await
 }
 
 /// Gives an order to a worker, if the person has the role on all of its queues.
 async fn give(
-    (site, person): (&Site, &Person),
+    (app, person): (&AppState, &Person),
     name: &ConsumerName,
     order: Order,
     reason: &str,
 ) -> Result<Json<Value>, Problem> {
     let none = || Problem::not_found(format!("there is no live worker {name}"));
-    let known = workers::look_up(site.broker(), name).await?.ok_or_else(none)?;
+    let known = workers::look_up(app.broker(), name).await?.ok_or_else(none)?;
     if !workers::queues_of(&known).any(|queue| person.may(Role::Viewer, &queue)) {
         return Err(none());
     }
@@ -86,6 +86,6 @@ async fn give(
         return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
     }
     let actor = Actor::new(person.name(), reason);
-    let asked = done(workers::ask(site.broker(), &actor, name, order).await)?;
-    View::of(person, site).json(&asked)
+    let asked = done(workers::ask(app.broker(), &actor, name, order).await)?;
+    View::of(person, app).json(&asked)
 }

@@ -23,15 +23,15 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::routes;
 
-use super::desk::{Work, within};
 use super::jobs::SEARCH_FOR;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, QueuesParams};
 use super::stats::SinceParams;
+use super::work_limits::{Work, within};
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// How many queues, or jobs, are read at once.
 const AT_ONCE: usize = 8;
@@ -124,8 +124,8 @@ fn cut<T>(items: &mut Vec<T>, asked: &PageParams) -> Result<Option<String>, Prob
 }
 
 /// The queues that a list is about.
-async fn queues(site: &Site, person: &Person, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
-    Ok(of.visible(site, person).await?.into_iter().map(|name| site.queue(name)).collect())
+async fn queues(app: &AppState, person: &Person, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
+    Ok(of.visible(app, person).await?.into_iter().map(|name| app.queue(name)).collect())
 }
 
 /// A group of dead letters, with its queue.
@@ -144,7 +144,7 @@ type AllGroups = Everywhere<QueueDeadGroup>;
 #[utoipa::path(get, path = "/api/v1/dead/groups", tag = "dead letters", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of groups", body = AllGroups)))]
 async fn list_all_groups(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
@@ -158,10 +158,10 @@ async fn list_all_groups(
         });
         (queue, read)
     };
-    let reading = queues(&site, &person, &of).await?.into_iter().map(read).collect();
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
     let mut found = gather(reading).await;
     found.items.sort_by_key(|item| Reverse((item.group.count, item.group.last_ms)));
-    View::of(&person, &site).json(&found.page(&asked)?)
+    View::of(&person, &app).json(&found.page(&asked)?)
 }
 
 /// A job that waits for a decision about one of its steps.
@@ -182,11 +182,11 @@ type Decisions = Everywhere<WaitingDecision>;
 #[utoipa::path(get, path = "/api/v1/decisions", tag = "dead letters", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of jobs", body = Decisions)))]
 async fn list_decisions(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
-    let _permit = site.desk().begin(Work::Search)?;
+    let _permit = app.work_limits().begin(Work::Search)?;
     let stop = Shutdown::new();
     let read = |queue: Queue| {
         let stop = stop.clone();
@@ -195,10 +195,10 @@ async fn list_decisions(
             (queue, read)
         }
     };
-    let reading = queues(&site, &person, &of).await?.into_iter().map(read).collect();
-    let mut found = within(SEARCH_FOR, (&stop, site.stopping()), gather(reading)).await;
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    let mut found = within(SEARCH_FOR, (&stop, app.stopping()), gather(reading)).await;
     found.items.sort_by_key(|item| item.letter.died_ms);
-    View::of(&person, &site).json(&found.page(&asked)?)
+    View::of(&person, &app).json(&found.page(&asked)?)
 }
 
 /// The jobs of a queue that wait.
@@ -232,7 +232,7 @@ type AllTasks = Everywhere<TaskReport>;
 #[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of tasks", body = AllTasks)))]
 async fn list_all_tasks(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
@@ -240,10 +240,10 @@ async fn list_all_tasks(
         let read = tasks::list(&queue, None, MOST).await.map(|page| page.items);
         (queue, read)
     };
-    let reading = queues(&site, &person, &of).await?.into_iter().map(read).collect();
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
     let mut found = gather(reading).await;
     found.items.sort_by_key(|task| Reverse(task.created_ms));
-    View::of(&person, &site).json(&found.page(&asked)?)
+    View::of(&person, &app).json(&found.page(&asked)?)
 }
 
 /// A gate, with its queue.
@@ -260,7 +260,7 @@ type AllGates = Everywhere<QueueGate>;
 #[utoipa::path(get, path = "/api/v1/gates", tag = "gates", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of gates", body = AllGates)))]
 async fn list_all_gates(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
@@ -271,8 +271,8 @@ async fn list_all_gates(
         });
         (queue, read)
     };
-    let reading = queues(&site, &person, &of).await?.into_iter().map(read).collect();
-    View::of(&person, &site).json(&gather(reading).await.page(&asked)?)
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
 }
 
 type AllRecurring = Everywhere<RecurringJob>;
@@ -281,7 +281,7 @@ type AllRecurring = Everywhere<RecurringJob>;
 #[utoipa::path(get, path = "/api/v1/cron", tag = "recurring jobs", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of recurring jobs", body = AllRecurring)))]
 async fn list_all_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
@@ -289,8 +289,8 @@ async fn list_all_recurring(
         let read = cron::list(&queue, 3).await.map(|page| page.items);
         (queue, read)
     };
-    let reading = queues(&site, &person, &of).await?.into_iter().map(read).collect();
-    View::of(&person, &site).json(&gather(reading).await.page(&asked)?)
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
 }
 
 /// The samples of one queue, oldest first.
@@ -306,7 +306,7 @@ type AllSamples = Everywhere<QueueSamples>;
 #[utoipa::path(get, path = "/api/v1/stats", tag = "queues", params(QueuesParams, SinceParams, PageParams),
     responses((status = 200, description = "A page of queues with their samples", body = AllSamples)))]
 async fn list_all_samples(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams((of, time, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
@@ -316,8 +316,8 @@ async fn list_all_samples(
             .map(|page| vec![QueueSamples { queue: queue.name().to_string(), samples: page.items }]);
         (queue, read)
     };
-    let mut queues = queues(&site, &person, &of).await?;
+    let mut queues = queues(&app, &person, &of).await?;
     let next = cut(&mut queues, &asked)?;
     let found = gather(queues.into_iter().map(read).collect()).await;
-    View::of(&person, &site).json(&found.listed(next))
+    View::of(&person, &app).json(&found.listed(next))
 }

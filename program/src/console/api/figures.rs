@@ -20,15 +20,15 @@ use streamfleet_operations::{self as operations, List};
 use tokio::sync::OnceCell;
 use utoipa_axum::routes;
 
-use super::desk::{Held, Work};
 use super::events::{HEARTBEAT, LONGEST, RETRY};
 use super::privacy::View;
 use super::query::{QueryParams, QueuesParams};
 use super::queues::set_objective;
+use super::work_limits::{Held, Work};
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// For how long what was read is used.
 const FRESH: Duration = Duration::from_millis(1500);
@@ -69,9 +69,9 @@ struct SeenQueue {
 }
 
 impl Figures {
-    async fn look(&self, site: &Site) -> Result<Arc<Seen>, Problem> {
+    async fn look(&self, app: &AppState) -> Result<Arc<Seen>, Problem> {
         let cell = self.cell();
-        let seen = cell.get_or_try_init(|| async { Seen::read(site).await.map(Arc::new) }).await?;
+        let seen = cell.get_or_try_init(|| async { Seen::read(app).await.map(Arc::new) }).await?;
         Ok(Arc::clone(seen))
     }
 
@@ -90,14 +90,14 @@ impl Figures {
 }
 
 impl Seen {
-    async fn read(site: &Site) -> Result<Self, Problem> {
-        let known = site.known().await?;
+    async fn read(app: &AppState) -> Result<Self, Problem> {
+        let known = app.known().await?;
         // Futures rather than a closure that makes them, because a server's tasks may move to another thread at every wait.
         let names = known.queues.iter().cloned();
         let reading: Vec<_> = names
-            .map(|name| SeenQueue::read(site.clone(), needs::serving(&known.workers, &name), name))
+            .map(|name| SeenQueue::read(app.clone(), needs::serving(&known.workers, &name), name))
             .collect();
-        let incidents = site.broker().incidents();
+        let incidents = app.broker().incidents();
         let (queues, incidents) =
             tokio::join!(stream::iter(reading).buffered(AT_ONCE).collect::<Vec<_>>(), incidents.open());
         let incidents = incidents.map_err(|error| format!("the incidents cannot be read: {error}"));
@@ -105,8 +105,8 @@ impl Seen {
     }
 
     /// What somebody may see of it.
-    fn shown(&self, (site, person): (&Site, &Person), of: &QueuesParams) -> LiveFigures {
-        let view = View::of(person, site);
+    fn shown(&self, (app, person): (&AppState, &Person), of: &QueuesParams) -> LiveFigures {
+        let view = View::of(person, app);
         let shown = |text: &str| view.about(text);
         let mut figures = LiveFigures { unread: self.unread.clone(), ..LiveFigures::default() };
         match &self.incidents {
@@ -132,10 +132,10 @@ impl Seen {
 }
 
 impl SeenQueue {
-    async fn read(site: Site, workers: u64, name: QueueName) -> Self {
-        let queue = site.queue(name.clone());
+    async fn read(app: AppState, workers: u64, name: QueueName) -> Self {
+        let queue = app.queue(name.clone());
         let (mut report, troubles) = tokio::join!(queues::show(queue.clone(), false), needs::read(&queue));
-        set_objective(&site, &mut report);
+        set_objective(&app, &mut report);
         let report = serde_json::to_value(&report).expect("a report has only texts as keys");
         Self { name, report, troubles, workers }
     }
@@ -166,15 +166,15 @@ struct NeedFacts {
 #[utoipa::path(get, path = "/api/v1/needs", tag = "incidents", params(QueuesParams),
     responses((status = 200, description = "What needs a person", body = NeedList)))]
 async fn list_needs(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams(of): QueryParams<QueuesParams>,
 ) -> Result<Json<Value>, Problem> {
     of.check(&person)?;
     let LiveFigures { needs, unread, .. } =
-        site.desk().figures.look(&site).await?.shown((&site, &person), &of);
+        app.work_limits().figures.look(&app).await?.shown((&app, &person), &of);
     let page = NeedList { items: needs, next: None, facts: NeedFacts { unread }, former: None };
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// Streams the figures of queues and what needs a person, every 2 s.
@@ -184,13 +184,13 @@ async fn list_needs(
 #[utoipa::path(get, path = "/api/v1/live", tag = "events", params(QueuesParams),
     responses((status = 200, description = "The figures", body = LiveFigures, content_type = "text/event-stream")))]
 async fn watch_figures(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams(of): QueryParams<QueuesParams>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
     of.check(&person)?;
-    let held = site.desk().begin(Work::Events)?;
-    let watcher = Watcher { site, person, of, begun: None, has_ended: false, _held: held };
+    let held = app.work_limits().begin(Work::Events)?;
+    let watcher = Watcher { app, person, of, begun: None, has_ended: false, _held: held };
     let events = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await?;
         Some((Ok(event), watcher))
@@ -200,7 +200,7 @@ async fn watch_figures(
 
 /// Somebody who watches.
 struct Watcher {
-    site: Site,
+    app: AppState,
     person: Person,
     of: QueuesParams,
     /// When the first message was sent.
@@ -220,7 +220,7 @@ impl Watcher {
         };
         let stops = tokio::select! {
             biased;
-            () = self.site.stopping().requested() => true,
+            () = self.app.stopping().requested() => true,
             () = tokio::time::sleep(EVERY) => false,
         };
         if !stops && begun.elapsed() < LONGEST {
@@ -233,9 +233,9 @@ impl Watcher {
 
     async fn look(&self) -> Event {
         let shown = async {
-            let seen = self.site.desk().figures.look(&self.site).await?;
-            let figures = seen.shown((&self.site, &self.person), &self.of);
-            View::of(&self.person, &self.site).value(&figures)
+            let seen = self.app.work_limits().figures.look(&self.app).await?;
+            let figures = seen.shown((&self.app, &self.person), &self.of);
+            View::of(&self.person, &self.app).value(&figures)
         };
         match shown.await {
             Ok(figures) => Event::default().data(figures.to_string()),

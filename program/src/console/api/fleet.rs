@@ -13,12 +13,12 @@ use streamfleet_operations::jobs::{Batch, batch};
 use streamfleet_operations::workers::{self, WorkerList};
 use utoipa_axum::routes;
 
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use crate::console::access::{Needs, Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// How long Redis may take to answer a probe.
 const PROBE: Duration = Duration::from_secs(2);
@@ -35,8 +35,8 @@ pub(super) fn routes() -> Routes {
 /// A worker is listed if it serves a queue that you may see.
 #[utoipa::path(get, path = "/api/v1/workers", tag = "workers",
     responses((status = 200, description = "The workers", body = WorkerList)))]
-async fn list_workers(State(site): State<Site>, person: Person) -> Result<Json<Value>, Problem> {
-    let (mut report, missing) = workers::list(site.broker()).await?;
+async fn list_workers(State(app): State<AppState>, person: Person) -> Result<Json<Value>, Problem> {
+    let (mut report, missing) = workers::list(app.broker()).await?;
     for server in missing {
         tracing::warn!(%server, "some workers are not listed");
     }
@@ -44,15 +44,19 @@ async fn list_workers(State(site): State<Site>, person: Person) -> Result<Json<V
         |queue: &str| queue.parse::<QueueName>().is_ok_and(|queue| person.may(Role::Viewer, &queue));
     report.items.retain_mut(|worker| worker.retain(is_shown));
     report.facts.retain(is_shown);
-    View::of(&person, &site).json(&report)
+    View::of(&person, &app).json(&report)
 }
 
 /// Shows the progress of a batch, and what it waits for.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/batches/{batch}", tag = "jobs",
     responses((status = 200, description = "The batch", body = Batch)))]
-async fn get_batch(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
-    let (queue, name) = (place.queue(&site)?, place.get::<BatchId>("batch")?);
-    View::of(&person, &site).json(&batch(&queue, &name).await?)
+async fn get_batch(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let (queue, name) = (path.queue(&app)?, path.get::<BatchId>("batch")?);
+    View::of(&person, &app).json(&batch(&queue, &name).await?)
 }
 
 /// Whether the console can serve.
@@ -65,9 +69,9 @@ struct Health {
 /// Answers probes: 200 if Redis answers, else 503.
 #[utoipa::path(get, path = "/healthz", tag = "console",
     responses((status = 200, description = "The console can serve", body = Health)))]
-async fn healthz(State(site): State<Site>) -> Result<Json<Health>, Problem> {
+async fn healthz(State(app): State<AppState>) -> Result<Json<Health>, Problem> {
     let unwell = |why: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", why);
-    match tokio::time::timeout(PROBE, site.broker().ping()).await {
+    match tokio::time::timeout(PROBE, app.broker().ping()).await {
         Ok(Ok(())) => Ok(Json(Health { status: "ok" })),
         // Anybody may ask, so the answer does not say which server it is.
         Ok(Err(_)) => Err(unwell("redis refuses the console, or cannot be reached".to_owned())),

@@ -8,12 +8,12 @@ use serde_json::Value;
 use streamfleet_operations::jobs::search::{Facts, Row, Search, Walk, next_rows};
 use tokio::time::Instant;
 
-use super::desk::{Held, Work};
 use super::lines::{self, write};
 use super::privacy::View;
+use super::work_limits::{Held, Work};
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// The most jobs of an answer, unless the request says fewer.
 pub(super) const MOST: u64 = 100_000;
@@ -57,7 +57,7 @@ struct Progress {
 
 /// A search that a client reads.
 struct Reading {
-    site: Site,
+    app: AppState,
     person: Person,
     walk: Walk,
     /// How many jobs may still be found.
@@ -72,12 +72,12 @@ struct Reading {
 /// # Errors
 ///
 /// [`Problem`] if too many searches run, or Redis does not answer.
-pub(super) async fn answer(site: Site, person: Person, search: &Search) -> Result<Response, Problem> {
-    let place = site.desk().begin(Work::Search)?;
-    let walk = search.walk(site.broker(), search.names.clone()).await?;
+pub(super) async fn answer(app: AppState, person: Person, search: &Search) -> Result<Response, Problem> {
+    let place = app.work_limits().begin(Work::Search)?;
+    let walk = search.walk(app.broker(), search.names.clone()).await?;
     let until = Instant::now() + lines::LONGEST;
     let left = search.limit;
-    Ok(lines::answer(Reading { site, person, walk, left, found: 0, until, _place: place }))
+    Ok(lines::answer(Reading { app, person, walk, left, found: 0, until, _place: place }))
 }
 
 impl lines::Reading for Reading {
@@ -91,7 +91,7 @@ impl lines::Reading for Reading {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX);
             let page = next_rows(&mut self.walk, most).await?;
             let rows = page.unwrap_or_default();
-            let view = View::of(&self.person, &self.site);
+            let view = View::of(&self.person, &self.app);
             for row in &rows {
                 write(text, &Line { job: Some(view.value(row)?), ..Line::default() });
             }
@@ -111,7 +111,7 @@ impl lines::Reading for Reading {
 impl Reading {
     /// Whether the answer ends: nothing is left to look at, enough was found, or the time is up.
     fn is_over(&self) -> bool {
-        let is_late = Instant::now() >= self.until || self.site.stopping().is_requested();
+        let is_late = Instant::now() >= self.until || self.app.stopping().is_requested();
         self.walk.next().is_none() || self.left == 0 || is_late
     }
 }

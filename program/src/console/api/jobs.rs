@@ -13,18 +13,18 @@ use streamfleet_operations as operations;
 use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
-use super::desk::{Work, within};
 use super::job_stream::{self, Line};
 use super::lines;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, PageParams, QueryParams, QueuesParams, wrong};
 use super::selection::Selection;
+use super::work_limits::{Work, within};
 use crate::console::access::{Mask, Person};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::filter::Conditions;
 use crate::jobs;
 
@@ -70,13 +70,13 @@ type SearchParams = (StateParams, Selection, PageParams);
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
         (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_jobs(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     headers: HeaderMap,
     QueryParams((of, params)): QueryParams<(QueuesParams, SearchParams)>,
 ) -> Result<Response, Problem> {
-    let names = of.visible(&site, &person).await?;
-    answer((site, person), &headers, params, names).await
+    let names = of.visible(&app, &person).await?;
+    answer((app, person), &headers, params, names).await
 }
 
 /// Finds jobs in one queue.
@@ -91,20 +91,20 @@ async fn list_jobs(
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
         (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_queue_jobs(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     headers: HeaderMap,
     QueryParams(params): QueryParams<SearchParams>,
 ) -> Result<Response, Problem> {
-    let queue = place.get::<QueueName>("queue")?;
-    names::must_have(&site, &queue).await?;
-    answer((site, person), &headers, params, vec![queue]).await
+    let queue = path.get::<QueueName>("queue")?;
+    names::must_have(&app, &queue).await?;
+    answer((app, person), &headers, params, vec![queue]).await
 }
 
 /// Answers with a page, or line by line.
 async fn answer(
-    (site, person): (Site, Person),
+    (app, person): (AppState, Person),
     headers: &HeaderMap,
     params: SearchParams,
     names: Vec<QueueName>,
@@ -112,26 +112,26 @@ async fn answer(
     let (_, _, page) = &params;
     let (limit, given_limit) = (page.limit(), page.given_limit());
     if !lines::is_wanted(headers) {
-        let search = search_of((&site, &person), params, names, limit)?;
-        let page = found(&site, &search).await?;
-        return Ok(View::of(&person, &site).json(&page)?.into_response());
+        let search = search_of((&app, &person), params, names, limit)?;
+        let page = found(&app, &search).await?;
+        return Ok(View::of(&person, &app).json(&page)?.into_response());
     }
     let limit = given_limit.unwrap_or(job_stream::MOST);
-    let search = search_of((&site, &person), params, names, limit)?;
+    let search = search_of((&app, &person), params, names, limit)?;
     if search.running {
         return Err(wrong("running", "it only works with a page, because the longest are known last"));
     }
-    job_stream::answer(site, person, &search).await
+    job_stream::answer(app, person, &search).await
 }
 
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
-    (site, person): (&Site, &Person),
+    (app, person): (&AppState, &Person),
     (StateParams { state, running, worker, gate }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
-    let (after, view) = (page.after::<Start>()?, View::of(person, site));
+    let (after, view) = (page.after::<Start>()?, View::of(person, app));
     let conditions = selection.conditions_of_query(&view)?;
     let mut states = states_of(&state.join(","), running, &conditions)?;
     if worker.is_some() && !running {
@@ -141,7 +141,7 @@ fn search_of(
         view.check_gate(gate)?;
         states.retain(|state| *state == JobState::Waiting);
     }
-    let filter = filter_of(&conditions, site.mask(), "query")?;
+    let filter = filter_of(&conditions, app.mask(), "query")?;
     if states.is_empty() {
         return Err(wrong("gate", "only waiting jobs wait at a gate"));
     }
@@ -155,14 +155,14 @@ fn search_of(
 }
 
 /// Finds jobs in these queues, for a while.
-async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
+async fn found(app: &AppState, search: &Search) -> Result<Page, Problem> {
     if search.names.is_empty() {
         return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
-    let _permit = site.desk().begin(Work::Search)?;
+    let _permit = app.work_limits().begin(Work::Search)?;
     let stop = Shutdown::new();
-    let work = search::find(search, site.broker(), (&stop, None));
-    let found = within(SEARCH_FOR, (&stop, site.stopping()), work).await;
+    let work = search::find(search, app.broker(), (&stop, None));
+    let found = within(SEARCH_FOR, (&stop, app.stopping()), work).await;
     Ok(found?.page())
 }
 

@@ -12,16 +12,16 @@ use streamfleet_operations::dead::{self, DeathList, Group, GroupDetail, GroupFac
 use streamfleet_operations::{self as operations, List};
 use utoipa_axum::routes;
 
-use super::desk::Work;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, QueryParams};
 use super::stats::SinceParams;
+use super::work_limits::Work;
 use crate::console::access::{Mask, Person};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// The largest payload that is compared with others of its group.
 const MAX_COMPARED: usize = 64 * 1024;
@@ -39,26 +39,30 @@ type GroupPage = List<Group, GroupFacts>;
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups", tag = "dead letters", params(GroupParams),
     responses((status = 200, description = "The groups", body = GroupPage)))]
 async fn list_groups(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(GroupParams { limit }): QueryParams<GroupParams>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let page = dead::groups(&queue, limit.unwrap_or(query::USUAL)).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups/{group}", tag = "dead letters",
     responses((status = 200, description = "The group", body = GroupDetail)))]
-async fn get_group(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
-    let (queue, name) = (place.queue(&site)?, place.get::<String>("group")?);
-    let view = View::of(&person, &site);
-    let _permit = site.desk().begin(Work::Search)?;
+async fn get_group(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let (queue, name) = (path.queue(&app)?, path.get::<String>("group")?);
+    let view = View::of(&person, &app);
+    let _permit = app.work_limits().begin(Work::Search)?;
     let group = dead::group(&queue, &name, |letter| content(&view, letter)).await?;
     view.json(&group)
 }
@@ -95,18 +99,18 @@ fn decoded(mask: &Mask, payload: &[u8], encoding: Encoding) -> Option<Value> {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/deaths", tag = "dead letters", params(SinceParams),
     responses((status = 200, description = "The groups whose jobs died", body = DeathList)))]
 async fn list_deaths(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(SinceParams { since }): QueryParams<SinceParams>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
-    let _permit = site.desk().begin(Work::Search)?;
+    let queue = path.queue(&app)?;
+    let _permit = app.work_limits().begin(Work::Search)?;
     let page = dead::deaths(&queue, since).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

@@ -2,7 +2,7 @@
 //!
 //! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
 //! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
-//! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
+//! person must not see. `work_limits` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
 //! remembers the queues for a second. `link` has their addresses. `lines` answers while a search goes on. `feed` reads live events once for all clients, and
 //! `figures` what all queues have. `everywhere` has lists over all queues. `document` describes all of it.
 
@@ -12,7 +12,6 @@ mod bulk;
 mod bulk_letters;
 mod changes;
 mod closed;
-mod desk;
 mod document;
 mod drains;
 mod emptying;
@@ -27,6 +26,7 @@ mod incidents;
 mod job;
 mod job_stream;
 mod jobs;
+mod json_body;
 mod letter_edits;
 mod letter_export;
 mod letter_groups;
@@ -34,8 +34,8 @@ mod letters;
 mod lines;
 mod link;
 mod names;
+mod path_params;
 mod pauses;
-mod place;
 mod privacy;
 mod prospects;
 mod query;
@@ -44,7 +44,6 @@ mod recurring;
 mod revision;
 mod search;
 mod selection;
-mod sent;
 mod servers;
 mod session;
 mod stats;
@@ -52,14 +51,15 @@ mod steps;
 mod submit;
 mod tasks;
 mod weight;
+mod work_limits;
 
 use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::desk::{Desk, asked_by};
 pub(super) use self::query::only_described;
 pub(super) use self::session::SESSION_PATH;
+pub(super) use self::work_limits::{WorkLimits, asked_by};
 use super::access::Needs;
 use super::routes::Routes;
 

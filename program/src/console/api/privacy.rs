@@ -9,8 +9,8 @@ use streamfleet::job::GateName;
 use streamfleet_engine::admin::{Filter, Patch};
 
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 use crate::filter::Conditions;
 
 /// What stands in place of a hidden text.
@@ -23,13 +23,13 @@ const PRIVATE: [&str; 10] =
 /// What a person may see.
 pub(super) struct View<'a> {
     person: &'a Person,
-    site: &'a Site,
+    app: &'a AppState,
 }
 
 impl<'a> View<'a> {
     /// The view of this person.
-    pub(super) fn of(person: &'a Person, site: &'a Site) -> Self {
-        Self { person, site }
+    pub(super) fn of(person: &'a Person, app: &'a AppState) -> Self {
+        Self { person, app }
     }
 
     /// Converts what a request asked for into what this person may see of it.
@@ -70,7 +70,7 @@ impl<'a> View<'a> {
 
     /// The mask of what nobody sees.
     pub(super) fn mask(&self) -> &Mask {
-        self.site.mask()
+        self.app.mask()
     }
 
     /// Returns true if this person sees payloads, except for what is masked for everybody.
@@ -80,7 +80,7 @@ impl<'a> View<'a> {
 
     /// Returns true if nothing is hidden from this person.
     pub(super) fn sees_all(&self) -> bool {
-        self.person.sees_payloads() && self.site.mask().is_empty()
+        self.person.sees_payloads() && self.app.mask().is_empty()
     }
 
     /// Refuses conditions that would tell what is in payloads, headers or errors.
@@ -89,7 +89,7 @@ impl<'a> View<'a> {
     ///
     /// [`Problem`] that names the condition.
     pub(super) fn check(&self, conditions: &Conditions) -> Result<(), Problem> {
-        let mask = self.site.mask();
+        let mask = self.app.mask();
         // By asking often enough whether a value is greater than another one, a person would learn it.
         let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
         if !mask.is_empty() && conditions.filter().is_ok_and(looks_behind) {

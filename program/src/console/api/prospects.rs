@@ -14,12 +14,12 @@ use streamfleet_operations::gates::Standing;
 use utoipa_axum::routes;
 
 use super::job::found;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::STATUS, routes!(get_prospects))
@@ -56,20 +56,20 @@ struct PausedGate {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/prospects", tag = "jobs",
     responses((status = 200, description = "What may come in between", body = Prospects)))]
 async fn get_prospects(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let status = found(&site, &queue, &id).await?;
-    let fields = site.desk().read(queue.fields(&status)).await?.ok().flatten();
-    let prospects = Prospects::read(&site, (&queue, &status), fields.as_ref()).await;
-    View::of(&person, &site).json(&prospects)
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let status = found(&app, &queue, &id).await?;
+    let fields = app.work_limits().read(queue.fields(&status)).await?.ok().flatten();
+    let prospects = Prospects::read(&app, (&queue, &status), fields.as_ref()).await;
+    View::of(&person, &app).json(&prospects)
 }
 
 impl Prospects {
     /// Reads them. What cannot be read is missing: the rest is worth seeing without it.
-    async fn read(site: &Site, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Self {
+    async fn read(app: &AppState, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Self {
         let prospects = Self { now_ms: status.now.as_ms(), ..Self::default() };
         if status.state.is_final() {
             return prospects;
@@ -78,13 +78,13 @@ impl Prospects {
             std::str::from_utf8(fields?.get(name.as_bytes())?).ok()?.parse().ok()
         };
         let job_type = status.job_type.parse::<JobType>().ok();
-        let section = job_type.as_ref().and_then(|name| site.effective().config.types.get(name));
+        let section = job_type.as_ref().and_then(|name| app.effective().config.types.get(name));
         // That of a type with steps is for one step.
         let of_type = section.filter(|section| section.steps.is_none());
         let of_type = of_type.map(|section| millis(section.policy.timeout));
         let timeout_ms = number("timeout_ms").or(of_type);
         if status.state == JobState::Running {
-            return Self { started_ms: started(site, queue, status).await, timeout_ms, ..prospects };
+            return Self { started_ms: started(app, queue, status).await, timeout_ms, ..prospects };
         }
         let paused = match &job_type {
             Some(job_type) => paused(queue, status, job_type).await,
@@ -95,8 +95,8 @@ impl Prospects {
 }
 
 /// When the running attempt began, as its worker reported it.
-async fn started(site: &Site, queue: &Queue, status: &Status) -> Option<u64> {
-    let known = site.known().await.ok()?;
+async fn started(app: &AppState, queue: &Queue, status: &Status) -> Option<u64> {
+    let known = app.known().await.ok()?;
     let since = Holdings::of(&known.workers).since(status.worker.as_deref()?, queue.name(), status.entry?);
     since.map(|since| since.as_ms())
 }
@@ -104,8 +104,8 @@ async fn started(site: &Site, queue: &Queue, status: &Status) -> Option<u64> {
 /// The gate that somebody has closed before a job: that of its type, that of its queue, or the one it waits at.
 async fn paused(queue: &Queue, status: &Status, job_type: &JobType) -> Option<PausedGate> {
     let rules = queue.gates().rules().await.ok()?;
-    let room = status.room.as_deref().and_then(|room| room.parse::<GateName>().ok());
-    let mut gates = [GateName::of_type(job_type), GateName::queue()].into_iter().chain(room);
+    let waitlist = status.waitlist.as_deref().and_then(|waitlist| waitlist.parse::<GateName>().ok());
+    let mut gates = [GateName::of_type(job_type), GateName::queue()].into_iter().chain(waitlist);
     gates.find_map(|gate| match Standing::of(rules.get(&gate)?, None, status.now) {
         Standing::Paused { by, reason, since, until } => Some(PausedGate {
             gate: gate.to_string(),

@@ -13,14 +13,14 @@ use streamfleet_engine::admin::WorkerInfo;
 use streamfleet_operations::{self as operations, Error, List, jobs};
 use utoipa_axum::routes;
 
-use super::desk::Work;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{QueryParams, QueuesParams};
+use super::work_limits::Work;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 8;
@@ -65,15 +65,15 @@ struct JobPlaceFacts {
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs", params(QueuesParams),
     responses((status = 200, description = "The queues", body = JobPlaces)))]
 async fn find_job(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(of): QueryParams<QueuesParams>,
 ) -> Result<Json<Value>, Problem> {
-    let id = place.get::<JobId>("id")?;
-    let names = of.visible(&site, &person).await?;
-    let _permit = site.desk().begin(Work::Search)?;
-    let looking: Vec<_> = names.into_iter().map(|name| known(site.queue(name), id.clone())).collect();
+    let id = path.get::<JobId>("id")?;
+    let names = of.visible(&app, &person).await?;
+    let _permit = app.work_limits().begin(Work::Search)?;
+    let looking: Vec<_> = names.into_iter().map(|name| known(app.queue(name), id.clone())).collect();
     let found: Vec<_> = stream::iter(looking).buffered(AT_ONCE).collect().await;
     let (mut items, mut unread) = (Vec::new(), Vec::new());
     for (queue, found) in found {
@@ -83,7 +83,7 @@ async fn find_job(
         }
     }
     let facts = JobPlaceFacts { unread };
-    View::of(&person, &site).json(&JobPlaces { items, next: None, facts, former: None })
+    View::of(&person, &app).json(&JobPlaces { items, next: None, facts, former: None })
 }
 
 /// What a queue knows of a job.
@@ -119,12 +119,12 @@ struct Suggestions {
 #[utoipa::path(get, path = "/api/v1/suggestions", tag = "console", params(QueuesParams),
     responses((status = 200, description = "The names", body = Suggestions)))]
 async fn suggest(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams(of): QueryParams<QueuesParams>,
 ) -> Result<Json<Value>, Problem> {
-    let asked = of.visible(&site, &person).await?;
-    let known = site.known().await?;
+    let asked = of.visible(&app, &person).await?;
+    let known = app.known().await?;
     let serves = |worker: &&WorkerInfo| listed(worker, "queues").any(|name| is_among(&asked, name));
     let workers: Vec<&WorkerInfo> = known.workers.iter().filter(serves).collect();
     let types: BTreeSet<String> =
@@ -134,9 +134,9 @@ async fn suggest(
         queues: seen.take(MAX_NAMES).map(ToString::to_string).collect(),
         types: types.into_iter().take(MAX_NAMES).collect(),
         workers: workers.iter().take(MAX_NAMES).map(|worker| worker.consumer.clone()).collect(),
-        gates: gates(&site, &person, &asked).await,
+        gates: gates(&app, &person, &asked).await,
     };
-    View::of(&person, &site).json(&suggestions)
+    View::of(&person, &app).json(&suggestions)
 }
 
 fn listed<'a>(worker: &'a WorkerInfo, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -149,11 +149,11 @@ fn is_among(names: &[QueueName], name: &str) -> bool {
 }
 
 /// The gates of the first of these queues. Those of a queue that cannot be read are left out.
-async fn gates(site: &Site, person: &Person, names: &[QueueName]) -> Vec<String> {
-    let queues = names.iter().take(MAX_QUEUES).map(|name| site.queue(name.clone()));
+async fn gates(app: &AppState, person: &Person, names: &[QueueName]) -> Vec<String> {
+    let queues = names.iter().take(MAX_QUEUES).map(|name| app.queue(name.clone()));
     let reading: Vec<_> = queues.map(rules).collect();
     let found: Vec<Vec<String>> = stream::iter(reading).buffered(AT_ONCE).collect().await;
-    let view = View::of(person, site);
+    let view = View::of(person, app);
     let gates: BTreeSet<String> =
         found.into_iter().flatten().filter(|gate| view.about(gate) == *gate).collect();
     gates.into_iter().take(MAX_NAMES).collect()

@@ -11,9 +11,9 @@ use utoipa_axum::routes;
 use super::failure::redis;
 use super::privacy::View;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::QUEUES, routes!(list_servers))
@@ -53,12 +53,12 @@ struct ServerReport {
 /// Lists the servers of Redis: the only one, or those of a cluster that have slots.
 #[utoipa::path(get, path = "/api/v1/servers", tag = "console",
     responses((status = 200, description = "The servers", body = ServerList)))]
-async fn list_servers(State(site): State<Site>, person: Person) -> Result<Json<Value>, Problem> {
-    let listed = site.broker().servers().await.map_err(redis("the servers cannot be asked"))?;
+async fn list_servers(State(app): State<AppState>, person: Person) -> Result<Json<Value>, Problem> {
+    let listed = app.broker().servers().await.map_err(redis("the servers cannot be asked"))?;
     let Listed { found, missing } = listed;
     let facts = ServerFacts { unread: missing.iter().map(ToString::to_string).collect() };
     let items = found.iter().map(ServerReport::from).collect();
-    View::of(&person, &site).json(&ServerList { items, next: None, facts, former: None })
+    View::of(&person, &app).json(&ServerList { items, next: None, facts, former: None })
 }
 
 impl From<&Server> for ServerReport {

@@ -14,13 +14,13 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use utoipa_axum::routes;
 
-use super::sent::{must_be_json, parse};
+use super::json_body::{must_be_json, parse};
 use crate::console::access::{
     Csrf, HasSession, Needs, NotLoggedIn, Person, Role, by_link, by_password, end_session,
 };
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// Where sessions begin and end.
 pub(in crate::console) const SESSION_PATH: &str = "/api/v1/session";
@@ -66,15 +66,15 @@ struct SessionPerson {
 }
 
 impl SessionPerson {
-    fn of(person: &Person, site: &Site, extensions: &Extensions) -> Self {
+    fn of(person: &Person, app: &AppState, extensions: &Extensions) -> Self {
         let grants = person.grants();
         Self {
             name: person.name().to_owned(),
             role: grants.everywhere.map(Role::as_str),
             queues: grants.queues.iter().map(|(queue, role)| (queue.to_string(), role.as_str())).collect(),
             payloads: person.sees_payloads(),
-            masked: !site.mask().is_empty(),
-            namespace: site.broker().namespace().to_string(),
+            masked: !app.mask().is_empty(),
+            namespace: app.broker().namespace().to_string(),
             csrf_token: extensions.get::<Csrf>().cloned().unwrap_or_default().0,
             can_log_out: extensions.get::<HasSession>().is_some(),
         }
@@ -86,14 +86,14 @@ impl SessionPerson {
 /// It answers strangers, too: then `person` is null.
 #[utoipa::path(get, path = "/api/v1/session", tag = "console",
     responses((status = 200, description = "The console, and who asks", body = Session)))]
-async fn get_session(State(site): State<Site>, extensions: Extensions) -> Json<Session> {
-    let alerts = site.effective().config.alerts.as_ref();
+async fn get_session(State(app): State<AppState>, extensions: Extensions) -> Json<Session> {
+    let alerts = app.effective().config.alerts.as_ref();
     let person = extensions.get::<Person>();
     Json(Session {
         version: env!("CARGO_PKG_VERSION"),
         environment: alerts.and_then(|alerts| alerts.environment.clone()),
-        way_in: site.gatekeeper().way_in(),
-        person: person.map(|person| SessionPerson::of(person, &site, &extensions)),
+        way_in: app.gatekeeper().way_in(),
+        person: person.map(|person| SessionPerson::of(person, &app, &extensions)),
     })
 }
 
@@ -123,7 +123,7 @@ struct Login {
         (status = 422, description = "The body names neither a password nor a key"),
         (status = 429, description = "Too many attempts; `Retry-After` says when to try again")))]
 async fn log_in(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
@@ -131,7 +131,7 @@ async fn log_in(
     let refused =
         |why: BytesRejection| Problem::new(why.status(), "the body is not readable", why.body_text());
     let body = body.map_err(refused)?;
-    let gatekeeper = site.gatekeeper();
+    let gatekeeper = app.gatekeeper();
     // A request without a body is refused for what it lacks.
     let sent: &[u8] = if body.is_empty() { b"{}" } else { &body };
     if !body.is_empty() {
@@ -163,7 +163,7 @@ async fn log_in(
 #[utoipa::path(delete, path = "/api/v1/session", tag = "console",
     responses((status = 204, description = "No session is left",
         headers(("Set-Cookie" = String, description = "A cookie that has expired")))))]
-async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let cookie = end_session(&site, &headers).await;
+async fn log_out(State(app): State<AppState>, headers: HeaderMap) -> Response {
+    let cookie = end_session(&app, &headers).await;
     (StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response()
 }

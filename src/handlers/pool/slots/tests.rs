@@ -11,8 +11,8 @@ use super::*;
 use crate::JobContext;
 use crate::handlers::fixture::context;
 use crate::handlers::pool::cuts::CutFlag;
+use crate::handlers::pool::program_capacity::{ProgramCapacity, Starting};
 use crate::handlers::pool::request::{Answer, DOUBT_EVERY};
-use crate::handlers::pool::room::{Room, Starting};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -106,8 +106,8 @@ async fn a_job_that_waits_for_too_long_is_dropped_also_after_it_was_put_back() {
     assert_eq!(taken(&slots), Some(0));
 }
 
-fn all(slots: &Slots, room: &Room<'_>, places: Places) -> (Vec<u64>, Vec<u64>) {
-    let Taken { begin, ahead } = slots.try_take_all(room.program(), places);
+fn all(slots: &Slots, capacity: &ProgramCapacity<'_>, places: OpenPlaces) -> (Vec<u64>, Vec<u64>) {
+    let Taken { begin, ahead } = slots.try_take_all(capacity.program(), places);
     let numbers = |requests: Vec<Request>| requests.iter().map(|request| request.number).collect();
     (numbers(begin), numbers(ahead))
 }
@@ -118,20 +118,20 @@ fn a_program_takes_what_it_begins_and_its_share_of_the_rest_at_once() {
     let (one, other) = (Starting::new(&slots, 1).ready(2, 8), Starting::new(&slots, 1).ready(2, 8));
     let kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
     kept[1].2.raise();
-    let places = Places { begin: 2, ahead: 8, ahead_bytes: 10_000 };
+    let places = OpenPlaces { begin: 2, ahead: 8, ahead_bytes: 10_000 };
     assert_eq!(
         all(&slots, &one, places),
         (vec![0, 2], vec![3, 4, 5]),
         "7 wait, and the other one begins 2 of them"
     );
     assert_eq!(
-        all(&slots, &one, Places { begin: 0, ahead_bytes: 1, ..places }),
+        all(&slots, &one, OpenPlaces { begin: 0, ahead_bytes: 1, ..places }),
         (vec![], vec![6]),
         "no more bytes"
     );
-    assert_eq!(all(&slots, &one, Places { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
+    assert_eq!(all(&slots, &one, OpenPlaces { begin: 0, ahead: 0, ..places }), (vec![], vec![]));
     assert_eq!(all(&slots, &other, places.at_most(1)), (vec![7], vec![]));
-    assert_eq!(all(&slots, &other, Places { begin: 1, ..places }), (vec![8], vec![9]));
+    assert_eq!(all(&slots, &other, OpenPlaces { begin: 1, ..places }), (vec![8], vec![9]));
     assert!(places.at_most(0).is_empty() && !places.at_most(3).is_empty());
 }
 
@@ -144,18 +144,18 @@ fn programs_are_wanted_while_there_are_more_jobs_than_programs() {
     let one = wanted().expect("two jobs and no program");
     let two = wanted().expect("two jobs and one program");
     assert!(wanted().is_none());
-    let mut room = one.ready(2, 0);
+    let mut capacity = one.ready(2, 0);
     drop(two);
     drop(wanted().expect("the second failed to start"));
     for nth in 0..2 {
         assert_eq!(taken(&slots), Some(nth));
-        room.take();
+        capacity.take();
     }
     drop(wanted().expect("both jobs share a program"));
-    room.end();
-    room.tell();
-    assert!(wanted().is_none() && room.is_free());
-    room.close();
+    capacity.end();
+    capacity.tell();
+    assert!(wanted().is_none() && capacity.is_free());
+    capacity.close();
     assert!(wanted().is_none(), "the last job stays where it is");
     let _another = push(&slots);
     assert!(wanted().is_some());
@@ -166,9 +166,9 @@ fn jobs_are_spread_over_the_programs_that_are_ready() {
     let slots = Slots::new(50);
     let (one, other) = (Starting::new(&slots, 1).ready(50, 0), Starting::new(&slots, 1).ready(50, 0));
     let _kept: Vec<_> = (0..10).map(|_| push(&slots)).collect();
-    let places = Places { begin: 50, ahead: 0, ahead_bytes: 0 };
+    let places = OpenPlaces { begin: 50, ahead: 0, ahead_bytes: 0 };
     assert_eq!(all(&slots, &one, places).0.len(), 5);
-    assert_eq!(all(&slots, &one, Places { begin: 45, ..places }).0.len(), 0);
+    assert_eq!(all(&slots, &one, OpenPlaces { begin: 45, ..places }).0.len(), 0);
     assert_eq!(taken_by(&slots, one.program()), None, "nor does it when it waits for one");
     assert_eq!(all(&slots, &other, places).0.len(), 5);
 }
@@ -176,8 +176,8 @@ fn jobs_are_spread_over_the_programs_that_are_ready() {
 #[test]
 fn the_job_that_is_left_over_goes_to_the_program_that_has_the_fewest() {
     let slots = Slots::new(50);
-    let rooms = [9, 9, 1].map(|most| Starting::new(&slots, 1).ready(most, 0));
-    let [one, other, small] = rooms.each_ref().map(Room::program);
+    let capacities = [9, 9, 1].map(|most| Starting::new(&slots, 1).ready(most, 0));
+    let [one, other, small] = capacities.each_ref().map(ProgramCapacity::program);
     let _kept: Vec<_> = (0..4).map(|_| push(&slots)).collect();
     assert_eq!([taken_by(&slots, one), taken_by(&slots, one)], [Some(0), None]);
     let mut waiting = pin!(slots.take(one));
@@ -204,7 +204,7 @@ fn a_job_runs_alone_and_the_others_go_to_other_programs() {
     let _alone = push_alone(&slots, PATIENCE);
     let _others: Vec<_> = (0..3).map(|_| push(&slots)).collect();
     assert!(waiting.as_mut().now_or_never().is_none(), "it has a job");
-    let places = Places { begin: 49, ahead: 8, ahead_bytes: 10_000 };
+    let places = OpenPlaces { begin: 49, ahead: 8, ahead_bytes: 10_000 };
     assert_eq!(all(&slots, &one, places), (vec![], vec![]), "it gets no others");
     assert_eq!(all(&slots, &other, places), (vec![3, 4, 5], vec![]), "they wait for nothing");
     one.end();
@@ -291,39 +291,39 @@ fn a_program_that_leaves_makes_its_share_a_surplus() {
 #[test]
 fn jobs_that_were_taken_ahead_want_one_more_program() {
     let slots = Slots::new(1);
-    let mut room = Starting::new(&slots, 1).ready(1, 8);
+    let mut capacity = Starting::new(&slots, 1).ready(1, 8);
     let _kept: Vec<_> = (0..2).map(|_| push(&slots)).collect();
     assert_eq!((taken(&slots), taken_ahead(&slots)), (Some(0), Some(1)));
-    room.take();
-    room.take_ahead();
+    capacity.take();
+    capacity.take_ahead();
     drop(Starting::wanted(&slots).now_or_never().expect("one job could begin in another program"));
-    room.follow();
-    room.tell();
+    capacity.follow();
+    capacity.tell();
     assert!(Starting::wanted(&slots).now_or_never().is_none(), "it has begun in this one");
-    room.end();
-    assert!(room.is_free());
+    capacity.end();
+    assert!(capacity.is_free());
 }
 
 #[test]
 fn a_step_is_never_taken_ahead() {
     let slots = Slots::new(1);
-    let mut room = Starting::new(&slots, 1).ready(1, 8);
+    let mut capacity = Starting::new(&slots, 1).ready(1, 8);
     let first = push(&slots);
     assert_eq!(taken(&slots), Some(first.0));
-    room.take();
+    capacity.take();
     let step = push_with(&slots, context(&[]).with_step("charge"), PATIENCE);
     assert_eq!(taken_ahead(&slots), None);
-    room.end();
+    capacity.end();
     assert_eq!(taken(&slots), Some(step.0));
 }
 
 #[test]
 fn a_job_that_may_soon_have_expired_is_not_taken_ahead() {
     let slots = Slots::new(1);
-    let mut room = Starting::new(&slots, 1).ready(1, 8);
+    let mut capacity = Starting::new(&slots, 1).ready(1, 8);
     let first = push(&slots);
     assert_eq!(taken(&slots), Some(first.0));
-    room.take();
+    capacity.take();
     let expiring = context(&[]);
     let (number, _answer, _flag) = push_with(&slots, expiring.clone(), PATIENCE);
     let now = Instant::now();

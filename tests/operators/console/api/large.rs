@@ -6,7 +6,7 @@ mod long {
 
     use super::super::client::Console;
     use crate::console::trouble::{GROUP, incidents};
-    use harness::desk::{json, sf};
+    use harness::cli::{json, sf};
     use harness::redis_server::RedisServer;
 
     /// How many jobs wait, and how many are dead.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use streamfleet::JobError;
 
 use super::client::{Answer, Console, SOON, send, values};
-use harness::desk;
+use harness::cli;
 use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
@@ -189,7 +189,7 @@ async fn the_console_carries_on_a_replay_that_it_begins_or_resumes_without_a_wor
     let begun = console.post("queues/default/bulk/replay", &oldest).await.ok(202);
     assert_eq!((&begun["rate"], &begun["planned"]), (&json!(5.0), &json!(1)));
     until_async("one letter to be replayed", SOON, async || left().await == 2).await;
-    let detached = desk::json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    let detached = cli::json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
     let task = format!("queues/default/tasks/{}", detached["id"].as_str().unwrap());
     let shown = console.get(&task).await.ok(200);
     assert!(shown["hint"].as_str().unwrap().starts_with("no worker of the queue default is up"), "{shown}");

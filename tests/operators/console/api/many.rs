@@ -209,6 +209,6 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     send(foreign.json(&json!({"to": "default", "all": true}))).await.problem(403);
     let due = json!({"type": "test", "delay": "1h", "id": "later"});
     console.submit("default", &due).await;
-    let hastened = console.post("queues/default/bulk/run-now", &json!({"all": true})).await;
-    assert_eq!(console.ended(&hastened).await["done"], 1);
+    let was_run_now = console.post("queues/default/bulk/run-now", &json!({"all": true})).await;
+    assert_eq!(console.ended(&was_run_now).await["done"], 1);
 }

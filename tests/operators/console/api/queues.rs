@@ -17,7 +17,7 @@ async fn queues_are_counted_as_the_command_line_counts_them() {
     }
     let queue = console.get("queues/mail").await.ok(200);
     assert_eq!((&queue["queue"], &queue["waiting"], &queue["dead"]), (&json!("mail"), &json!(2), &json!(0)));
-    let printed = harness::desk::json(&server, &["queues", "mail"])["items"][0].take();
+    let printed = harness::cli::json(&server, &["queues", "mail"])["items"][0].take();
     for key in ["queue", "waiting", "running", "delayed", "dead", "oldest_waiting_ms"] {
         assert_eq!(queue[key], printed[key], "{key}");
     }

@@ -7,7 +7,7 @@ use streamfleet::job::State;
 
 use super::client::{Answer, Console, SOON, send};
 use crate::console::trouble::{GROUP, incidents};
-use harness::desk::sf;
+use harness::cli::sf;
 use harness::fleet::{Acts, Running, queue, quick, until_state};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
@@ -15,8 +15,8 @@ use harness::wait::until_async;
 /// What a producer and a handler write, wherever they can.
 const SECRET: &str = "ann-4711";
 
-/// The room of jobs that wait at a gate for a value of one of their headers.
-const ROOM: &str = "key:h.email=ann@example.com";
+/// The waiting list of jobs that wait at a gate for a value of one of their headers.
+const LIST: &str = "key:h.email=ann@example.com";
 
 /// Ends whatever it is put into, runs a script, and changes the direction of what follows.
 const HOSTILE: &str =
@@ -108,15 +108,15 @@ async fn a_value_for_which_jobs_wait_is_told_to_those_who_see_payloads_only() {
     let server = RedisServer::start();
     enqueue(&server, "m-1", "{}", &["--queue", "mail"]);
     server.cmd(&["HSET", "sf:{mail}:gates", "r:key:h.email", r#"{"concurrency":1}"#]);
-    let stream = format!("sf:{{mail}}:room:{ROOM}");
+    let stream = format!("sf:{{mail}}:room:{LIST}");
     server.cmd(&["XADD", &stream, "1700000000000-0", "type", "mail.send", "id", "g-1"]);
-    server.cmd(&["HSET", "sf:{mail}:rooms", ROOM, "1700000000000"]);
-    server.cmd(&["HSET", "sf:{mail}:rooms:places", "g-1", &format!("1700000000000-0 {ROOM}")]);
+    server.cmd(&["HSET", "sf:{mail}:rooms", LIST, "1700000000000"]);
+    server.cmd(&["HSET", "sf:{mail}:rooms:places", "g-1", &format!("1700000000000-0 {LIST}")]);
     for (mask, admin_sees) in [("", true), ("mask = [\"email\"]\n", false)] {
         let console = Console::start_with(&server, mask).await;
         for path in ["queues/mail/gates", "gates", "queues/mail/jobs", "jobs"] {
             for (token, sees) in [("viewer", false), ("admin", admin_sees)] {
-                let told = if sees { ROOM } else { "key:h.email=***" };
+                let told = if sees { LIST } else { "key:h.email=***" };
                 let shown = until_async(&format!("{told} in {path}"), SOON, async || {
                     let shown = get(&console, token, path).await.text;
                     shown.contains(told).then_some(shown)

@@ -17,7 +17,7 @@ use super::{Closed, GateName, JobType, Rate, Rule, Timestamp};
 pub struct Backlog {
     /// The time of the clock of Redis.
     pub now: Timestamp,
-    /// Jobs that no worker has taken, over all lanes and rooms.
+    /// Jobs that no worker has taken, over all lanes and waiting lists.
     pub waiting: u64,
     /// Those of them that wait for nothing but a worker: in lanes, and for the turn of their value.
     pub in_lanes: u64,

@@ -9,8 +9,8 @@ use crate::job::Timestamp;
 /// time shall still be right within 20 %.
 const TOLERANCE: f64 = 0.15;
 
-/// Jobs outside of the rooms of gates with a rate may be left out if they are at most this share of those inside. So may jobs that
-/// still arrive in these rooms.
+/// Jobs outside of the waiting lists of gates with a rate may be left out if they are at most this share of those inside. So may jobs that
+/// still arrive in these waiting lists.
 const FEW: f64 = 0.1;
 
 /// Nothing is known of a queue that was counted less often, in a row.
@@ -24,9 +24,9 @@ const BURST: Duration = Duration::from_secs(30);
 pub struct Reading {
     /// When they were counted, by the clock of Redis.
     pub at: Timestamp,
-    /// Jobs that no worker had taken, over all lanes and rooms.
+    /// Jobs that no worker had taken, over all lanes and waiting lists.
     pub waiting: u64,
-    /// Those of them that were in rooms.
+    /// Those of them that were in waiting lists.
     pub in_rooms: u64,
     /// Jobs that a worker held.
     pub running: u64,
@@ -98,7 +98,7 @@ struct Stretch {
     /// By how much the jobs that waited or ran became fewer, without those that were moved.
     lost: f64,
     arrived: f64,
-    /// How many jobs were in rooms before and after it.
+    /// How many jobs were in waiting lists before and after it.
     in_rooms: (f64, f64),
 }
 
@@ -113,8 +113,8 @@ impl Stretch {
         }
     }
 
-    /// About how many jobs came to rooms whose gates let out this many per second.
-    fn came_to_rooms(&self, per_second: f64) -> f64 {
+    /// About how many jobs came to waiting lists whose gates let out this many per second.
+    fn came_to_waitlists(&self, per_second: f64) -> f64 {
         let (before, after) = self.in_rooms;
         after - before + before.min(per_second * self.seconds)
     }
@@ -213,10 +213,10 @@ impl Backlog {
     }
 }
 
-/// Returns true if hardly any jobs came to rooms whose gates let out this many per second, but for two stretches in a row in which
+/// Returns true if hardly any jobs came to waiting lists whose gates let out this many per second, but for two stretches in a row in which
 /// somebody may have submitted many at once.
 fn is_quiet(stretches: &[Stretch], per_second: f64) -> bool {
-    let came: Vec<f64> = stretches.iter().map(|one| one.came_to_rooms(per_second)).collect();
+    let came: Vec<f64> = stretches.iter().map(|one| one.came_to_waitlists(per_second)).collect();
     let pairs = came.windows(2).map(|pair| pair[0] + pair[1]).enumerate();
     let Some((busiest, _)) = pairs.max_by(|(_, one), (_, other)| one.total_cmp(other)) else { return true };
     let others = (0..came.len()).filter(|nth| *nth != busiest && *nth != busiest + 1);

@@ -8,7 +8,9 @@ use bytes::Bytes;
 use super::{Encoding, Former, JobSpec};
 use crate::job::followup::chain;
 use crate::job::task::CampaignTag;
-use crate::job::{EntryId, Envelope, FollowUps, JobId, JobType, Lane, Life, Malformed, Timestamp, Tracking};
+use crate::job::{
+    EntryId, Envelope, FollowUps, Generation, JobId, JobType, Lane, Malformed, Timestamp, Tracking,
+};
 
 /// What the fields that were read so far say.
 #[derive(Default)]
@@ -20,8 +22,8 @@ pub(super) struct Draft {
     attempt: u32,
     lost: u32,
     replayed: bool,
-    life: Option<Life>,
-    home: Option<Lane>,
+    generation: Option<Generation>,
+    own_lane: Option<Lane>,
     pub(super) former: Option<Box<Former>>,
     created: Option<Timestamp>,
     run_at: Option<Timestamp>,
@@ -50,11 +52,11 @@ impl Draft {
             }
             b"attempt" => self.attempt = counter("attempt", value)?,
             b"lost" => self.lost = counter("lost", value)?,
-            b"life" => self.life = Some(parsed("life", value)?),
-            b"lane" => self.home = known(value),
+            b"life" => self.generation = Some(parsed("life", value)?),
+            b"lane" => self.own_lane = known(value),
             b"replay_of" | b"dead_reason" => self.replayed = true,
             b"root" | b"dead_root" => self.former().root = known(value),
-            b"dead_life" => self.former().life = known(value),
+            b"dead_life" => self.former().generation = known(value),
             b"dead_at_ms" => self.former().dead_at = known(value),
             b"created_ms" => self.created = Some(instant("created_ms", value)?),
             b"run_at_ms" => self.run_at = Some(instant("run_at_ms", value)?),
@@ -93,18 +95,19 @@ impl Draft {
     pub(super) fn finish(self, entry: EntryId, lane: Lane) -> Result<JobSpec, Malformed> {
         let created = self.created.or_else(|| Timestamp::from_ms(entry.ms)).unwrap_or(Timestamp::MAX);
         let delayed = self.delay.map(|delay| created.after(delay));
-        // An id that names another entry comes from an earlier life of the job.
-        let inherited = self.created.is_none() && self.life.is_none() && {
+        // An id that names another entry comes from an earlier generation of the job.
+        let inherited = self.created.is_none() && self.generation.is_none() && {
             self.id.as_ref().and_then(JobId::origin).is_some_and(|origin| origin != (entry, lane))
         };
-        let begun = || self.created.map(|created| Life::of_time(created.as_ms()));
-        let life = self.life.clone().or_else(begun).unwrap_or_else(|| Life::of_entry(entry, lane));
+        let begun = || self.created.map(|created| Generation::of_time(created.as_ms()));
+        let generation =
+            self.generation.clone().or_else(begun).unwrap_or_else(|| Generation::of_entry(entry, lane));
         Ok(JobSpec {
-            life,
+            generation,
             job_type: self.job_type.ok_or_else(|| Malformed::new("the field type is missing"))?,
             id: self.id.unwrap_or_else(|| JobId::derived(entry, lane)),
             lane,
-            home: self.home.unwrap_or(lane),
+            own_lane: self.own_lane.unwrap_or(lane),
             entry,
             created,
             attempt: self.attempt,

@@ -23,9 +23,9 @@ fn a_type_alone_is_a_job() {
 #[test]
 fn a_job_that_another_lane_has_for_once_knows_its_own() {
     let job = parse(&[("type", "a"), ("lane", "low")]).unwrap();
-    assert_eq!((job.lane, job.home), (Lane::Normal, Lane::Low));
+    assert_eq!((job.lane, job.own_lane), (Lane::Normal, Lane::Low));
     for lane in ["", "fast"] {
-        assert_eq!(parse(&[("type", "a"), ("lane", lane)]).unwrap().home, Lane::Normal);
+        assert_eq!(parse(&[("type", "a"), ("lane", lane)]).unwrap().own_lane, Lane::Normal);
     }
 }
 

@@ -188,7 +188,7 @@ async fn doubt(to: &Queue) -> Result<Option<String>, Error> {
 async fn remarks(queue: &Queue, to: &Queue, max_depth: Option<u64>, report: &BulkReport) -> Vec<String> {
     let name = to.name();
     let mut remarks = Vec::new();
-    match queue.bulk().room_in(name, max_depth).await {
+    match queue.bulk().remaining_depth_of(name, max_depth).await {
         Ok(Some(left)) if left < report.planned => remarks.push(format!(
             "the queue {name} accepts {} at the moment (max_depth); the rest stay",
             further(left)

@@ -25,14 +25,14 @@ pub struct Row {
     pub state: &'static str,
     /// Its lane, if it is in one.
     pub lane: Option<&'static str>,
-    /// Its entry in a lane or a room, or its dead letter.
+    /// Its entry in a lane or a waiting list, or its dead letter.
     pub entry: Option<String>,
     /// The gate that does not let it pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
-    /// When this life of it began: when it was accepted or last replayed, if known.
+    /// When this generation of it began: when it was accepted or last replayed, if known.
     pub created: Option<String>,
-    /// When this life of it began, in milliseconds since 1970.
+    /// When this generation of it began, in milliseconds since 1970.
     pub created_ms: Option<u64>,
     /// How many attempts it has used up.
     pub attempts: u64,
@@ -85,7 +85,7 @@ impl Row {
             state: job.state.as_str(),
             lane: job.lane.map(Lane::as_str),
             entry: job.entry.as_ref().map(EntryId::to_string),
-            gate: job.room.clone(),
+            gate: job.waitlist.clone(),
             created: job.created.map(rfc3339),
             created_ms: job.created.map(Timestamp::as_ms),
             attempts: job.attempts,

@@ -1,4 +1,4 @@
-//! The check: reads what is known and what is wrong, writes down what follows, and shows it to the couriers.
+//! The check: reads what is known and what is wrong, writes down what follows, and shows it to the sink senders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::job::incident::{IncidentKind, IncidentState};
 use streamfleet::chore::Chore;
 use streamfleet::event::{AlertEvent, Event, Events};
 
-/// What the couriers see: the incidents that are not over.
+/// What the sink senders see: the incidents that are not over.
 pub(super) type Shown = Arc<OpenIncidents>;
 
 /// Checks, again and again.

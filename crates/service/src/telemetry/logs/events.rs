@@ -27,7 +27,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         failed: Throttle::new(JOBS),
         dead: Throttle::new(JOBS),
         fenced: Throttle::new(RARE),
-        aside: Throttle::new(RARE),
+        set_aside: Throttle::new(RARE),
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
         unserved: Throttle::new(JOBS),
@@ -45,7 +45,7 @@ struct Log {
     failed: Throttle,
     dead: Throttle,
     fenced: Throttle,
-    aside: Throttle,
+    set_aside: Throttle,
     lost: Throttle,
     skipped: Throttle,
     unserved: Throttle,
@@ -123,8 +123,8 @@ impl Log {
             QueueEvent::TaskFailed { task, why } => warn!(%queue, task, why, "a task has failed"),
             QueueEvent::Parked { .. }
             | QueueEvent::Admitted { .. }
-            | QueueEvent::Sorted { .. }
-            | QueueEvent::LetOut { .. }
+            | QueueEvent::MovedToWaitlists { .. }
+            | QueueEvent::LeftWaitlists { .. }
             | QueueEvent::Joined { .. }
             | QueueEvent::LongestRun { .. }
             | QueueEvent::Limited { .. }
@@ -150,7 +150,7 @@ impl Log {
     /// Logs what keeps jobs waiting until a person does something.
     fn stuck(&self, queue: &QueueName, event: QueueEvent<'_>) {
         if let QueueEvent::SetAside { job, keys, error } = event {
-            self.aside.then(|suppressed| {
+            self.set_aside.then(|suppressed| {
                 error!(
                     %queue, %job, error, keys, suppressed,
                     "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"

@@ -69,8 +69,8 @@ impl QueueSeries {
                 self.granted.increment(granted);
                 self.refused.increment(refused);
             }
-            QueueEvent::Sorted { jobs } => self.sorted.increment(jobs),
-            QueueEvent::LetOut { jobs } => self.let_out.increment(jobs),
+            QueueEvent::MovedToWaitlists { jobs } => self.sorted.increment(jobs),
+            QueueEvent::LeftWaitlists { jobs } => self.let_out.increment(jobs),
             QueueEvent::LeaseLost => self.leases_lost.increment(1),
             QueueEvent::Claimed { jobs } => self.reclaimed.increment(jobs),
             QueueEvent::OrphansReclaimed { count } => self.orphans.increment(count),
@@ -101,13 +101,13 @@ impl QueueSeries {
         }
     }
 
-    /// Creates the series of a queue, for these types as far as `room` allows.
+    /// Creates the series of a queue, for these types as far as `left` allows.
     pub(in super::super) fn new(
         maker: &Maker<'_>,
         queue: &QueueName,
         objectives: Objectives,
         types: &[JobType],
-        room: &mut usize,
+        left: &mut usize,
     ) -> Self {
         let name = queue.as_str();
         let gauge = |descriptor| maker.gauge(descriptor, &[name]);
@@ -144,7 +144,7 @@ impl QueueSeries {
             lag: gauge(&catalogue::LAG),
             lag_max_us: AtomicU64::new(0),
             latency_objective: objectives.latency,
-            types: Types::new(maker, name, types, room),
+            types: Types::new(maker, name, types, left),
         }
     }
 

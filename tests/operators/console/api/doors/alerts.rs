@@ -7,7 +7,7 @@ use streamfleet_operations::{ALERTS_ACK, ALERTS_LIST};
 use super::{Case, Prepare, WHO};
 use crate::alerts::stand_in::Robot;
 use crate::console::api::client::{Console, send};
-use harness::desk;
+use harness::cli;
 use harness::redis_server::RedisServer;
 
 pub(super) fn cases() -> Vec<Case> {
@@ -42,9 +42,9 @@ async fn both_doors_send_the_same_message_to_a_sink() {
     std::fs::write(&config, &section).unwrap();
     let console = Console::start_with(&server, &section).await;
     let command = ["--config", config.to_str().unwrap(), "alerts", "test", "ops"];
-    let by_command = desk::json(&server, &command);
+    let by_command = cli::json(&server, &command);
     let by_request = send(console.ask(Method::POST, "alerts/sinks/ops/test")).await.ok(200);
     assert_eq!(by_command, by_request);
     assert_eq!(robot.taken().len(), 2);
-    assert_eq!(desk::json(&server, &["audit"])["items"], json!([]), "it changes nothing");
+    assert_eq!(cli::json(&server, &["audit"])["items"], json!([]), "it changes nothing");
 }

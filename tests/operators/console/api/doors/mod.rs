@@ -20,7 +20,7 @@ use streamfleet_operations::{ALERTS_TEST, OPERATIONS, Operation};
 
 use super::client::{Console, SOON, send, values};
 use crate::console::trouble;
-use harness::desk::{self, launch};
+use harness::cli::{self, launch};
 use harness::redis_server::RedisServer;
 use harness::wait::{until, until_async};
 
@@ -118,7 +118,7 @@ impl Doors {
             Prepare::Input(command, input) => {
                 let words = all_filled(command, queue);
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                let output = desk::sf_with(&self.server, &words, input.as_bytes());
+                let output = cli::sf_with(&self.server, &words, input.as_bytes());
                 assert_eq!(output.code, Some(0), "{output:?}");
             }
             Prepare::Worker(commands) => {
@@ -169,7 +169,7 @@ impl Doors {
         let words: Vec<String> =
             words.iter().map(|word| self.with_task(filled(word, queue), queue)).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        desk::json(&self.server, &words)
+        cli::json(&self.server, &words)
     }
 
     /// Names the newest task of a queue where a text means it.
@@ -177,7 +177,7 @@ impl Doors {
         if !text.contains("{task}") {
             return text;
         }
-        let tasks = desk::json(&self.server, &["tasks", "list", "--queue", queue]);
+        let tasks = cli::json(&self.server, &["tasks", "list", "--queue", queue]);
         text.replace("{task}", tasks["items"][0]["id"].as_str().expect("a task"))
     }
 
@@ -185,7 +185,7 @@ impl Doors {
     fn report(&self, case: &Case, queue: &str) -> Value {
         let report = self.command(case.command, queue);
         match report["task"].as_str() {
-            Some(task) => desk::json(&self.server, &["tasks", "show", task, "--queue", queue]),
+            Some(task) => cli::json(&self.server, &["tasks", "show", task, "--queue", queue]),
             None => report,
         }
     }
@@ -211,7 +211,7 @@ impl Doors {
 
     /// What people noted in one of the audits of all queues about this target.
     fn notes(&self, audit: &str, target: &str) -> Value {
-        let mut audit = desk::json(&self.server, &["audit", audit]);
+        let mut audit = cli::json(&self.server, &["audit", audit]);
         let notes = audit["items"].as_array_mut().expect("an audit is a list");
         notes.retain(|note| note["target"] == target);
         audit
