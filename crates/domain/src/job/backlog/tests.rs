@@ -140,6 +140,29 @@ fn a_gated_queue_lasts_as_long_as_its_slowest_gate() {
 }
 
 #[test]
+fn a_job_that_waits_at_one_gate_has_to_pass_that_of_the_queue_too() {
+    let at = |gates: [(u64, &str); 2]| {
+        let [queue, gated] = [("queue", gates[0]), ("type:gated", gates[1])]
+            .map(|(name, (jobs, per))| held(name, jobs, rate(per)));
+        let gates = vec![gated, queue];
+        Backlog { waiting: 60, live_workers: Some(1), gates, ..Backlog::default() }
+    };
+    // Wherever the jobs wait, the queue lets out one in two seconds.
+    for waits in [60, 40, 0] {
+        let known = at([(60, "30/m"), (waits, "60/m")]);
+        assert_eq!(known.time_to_empty(), TimeToEmpty::After(Duration::from_secs(120)));
+        assert!(known.causes()[0].to_string().starts_with("60 held by queue"), "{:?}", known.causes());
+    }
+    assert_eq!(
+        at([(60, "60/m"), (60, "30/m")]).time_to_empty(),
+        TimeToEmpty::After(Duration::from_secs(120))
+    );
+    // Those that wait at the gate of the queue may have to pass the slower one, or may not.
+    assert_eq!(at([(60, "60/m"), (35, "30/m")]).time_to_empty(), TimeToEmpty::Unknown);
+    assert_eq!(at([(60, "60/m"), (55, "30/m")]).time_to_empty().time(), Some(Duration::from_secs(110)));
+}
+
+#[test]
 fn jobs_that_still_arrive_at_a_gate_make_its_queue_last_longer_than_its_rate_says() {
     let gated = |act: &dyn Fn(u64) -> Act| {
         let (mut known, truth) = Scene::play(20_000.0, act);
