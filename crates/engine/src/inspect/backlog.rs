@@ -46,6 +46,7 @@ impl Queue {
             waiting: snapshot.waiting(),
             in_lanes: snapshot.waiting_in_lanes() + snapshot.in_fair_rooms,
             running: snapshot.running(),
+            delayed: snapshot.delayed,
             oldest_in_lanes: snapshot.oldest_in_lanes(),
             live_workers,
             memory,

@@ -23,6 +23,8 @@ pub struct Backlog {
     pub in_lanes: u64,
     /// Jobs that a worker holds.
     pub running: u64,
+    /// Jobs in the delayed set, among them those that wait to be tried again.
+    pub delayed: u64,
     /// How long the oldest job of a lane has waited there.
     pub oldest_in_lanes: Option<Duration>,
     /// How many workers are live; `None` if that is not known.

@@ -106,6 +106,11 @@ fn held(gate: &str, jobs: u64, hold: Hold) -> HeldJobs {
     HeldJobs { gate: gate.parse().unwrap(), jobs, hold }
 }
 
+fn cause(gate: &str, jobs: u64, hold: Hold) -> Cause {
+    let held = held(gate, jobs, hold);
+    Cause::Held { lasts: held.lasts(), held }
+}
+
 fn rate(text: &str) -> Hold {
     Hold::Rate(text.parse().unwrap())
 }
@@ -175,6 +180,7 @@ fn jobs_that_still_arrive_at_a_gate_make_its_queue_last_longer_than_its_rate_say
     let burst = |second: u64| if second % 180 < 30 { 30.0 } else { 0.0 };
     let (known, _) = gated(&|second: u64| Act { arrive: burst(second), run: 10.0, ..Act::default() });
     assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady);
+    assert!(known.causes()[0].to_string().ends_with(" held by queue (10/s)"), "{:?}", known.causes());
 }
 
 #[test]
@@ -309,19 +315,19 @@ fn a_cause_is_one_line() {
             "no worker serves type report: 12 waiting",
         ),
         (
-            Cause::Held(held("type:mail.newsletter", 168_000, rate("2/s"))),
+            cause("type:mail.newsletter", 168_000, rate("2/s")),
             "168,000 held by type:mail.newsletter (2/s): 23h 20m",
         ),
-        (Cause::Held(held("queue", 5, Hold::Concurrency(2))), "5 held by queue (2 at once)"),
+        (cause("queue", 5, Hold::Concurrency(2)), "5 held by queue (2 at once)"),
         (
-            Cause::Held(held("type:pay", 5, Hold::Tripped(Duration::from_secs(30)))),
+            cause("type:pay", 5, Hold::Tripped(Duration::from_secs(30))),
             "5 held by type:pay, which its breaker has shut for 30s",
         ),
         (
-            Cause::Held(held("type:pay", 5, Hold::Paused { by: "lena".to_owned(), reason: String::new() })),
+            cause("type:pay", 5, Hold::Paused { by: "lena".to_owned(), reason: String::new() }),
             "5 held by type:pay, paused by lena",
         ),
-        (Cause::Held(held("type:pay", 5, Hold::Unreadable)), "5 held by type:pay, whose rule is unreadable"),
+        (cause("type:pay", 5, Hold::Unreadable), "5 held by type:pay, whose rule is unreadable"),
         (
             Cause::Failing { failed: 1_156, attempts: 1_204, retried: 1_100, time: Duration::from_secs(540) },
             "96 % of attempts fail: 1,156 of 1,204 in 9m, 1,100 retried",
@@ -376,6 +382,24 @@ fn the_worst_cause_comes_first() {
     let oldest_in_lanes = Some(Duration::from_secs(1));
     let quick = Backlog { waiting: 5, in_lanes: 5, oldest_in_lanes, ..Backlog::default() };
     assert_eq!(kinds(&quick), Vec::<&str>::new());
+}
+
+#[test]
+fn a_gate_that_holds_jobs_for_long_is_worse_than_attempts_that_fail() {
+    let counted = Reading { failed: 60, done: 40, retried: 60, ..Reading::default() };
+    let readings = vec![Reading::default(), counted];
+    let gates = vec![held("type:mail", 193_926, rate("2/s"))];
+    let mut known = Backlog { waiting: 193_926, gates, readings, ..Backlog::default() };
+    let kinds = |known: &Backlog| known.causes().iter().map(Cause::kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&known), ["held", "failing"]);
+    known.gates[0].jobs = 1_000;
+    assert_eq!(kinds(&known), ["failing", "held"]);
+    // Attempts that fail delay no job if none waits, nor waits to be tried again.
+    known.gates.clear();
+    known.waiting = 0;
+    assert_eq!(kinds(&known), Vec::<&str>::new());
+    known.delayed = 60;
+    assert_eq!(kinds(&known), ["failing"]);
 }
 
 /// A scene with a plan of its own: how many jobs run in a second, how long these last in seconds, and three shares that mean something
