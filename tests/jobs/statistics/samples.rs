@@ -23,10 +23,23 @@ fn script() -> String {
     text.replace("\nlocal now = now_ms()", "\nlocal now = tonumber(ARGV[#ARGV])")
 }
 
-/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs. Returns
-/// whether a sample was added.
-fn take(scripts: &Scripts, at: u64, [waiting, running, delayed, in_rooms]: [u64; 4]) -> bool {
-    let numbers = [waiting, running, delayed, 3, in_rooms, 1500].map(|number| number.to_string());
+/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs, and with all moves. Returns whether a
+/// sample was added.
+fn take(scripts: &Scripts, at: u64, jobs: [u64; 4]) -> bool {
+    let moved = scripts.server.cmd(&["HMGET", COUNTS, "moved_in", "moved_out"]);
+    let (moved_in, moved_out): (Option<u64>, Option<u64>) = redis::from_redis_value(moved).unwrap();
+    take_moved(scripts, at, jobs, [moved_in, moved_out].map(Option::unwrap_or_default))
+}
+
+/// Sends it with these moves.
+fn take_moved(
+    scripts: &Scripts,
+    at: u64,
+    [waiting, running, delayed, in_rooms]: [u64; 4],
+    [moved_in, moved_out]: [u64; 2],
+) -> bool {
+    let numbers = [waiting, running, delayed, 3, in_rooms, moved_in, moved_out, 1500];
+    let numbers = numbers.map(|number| number.to_string());
     let at = at.to_string();
     let args: Vec<&str> =
         std::iter::once(KEPT).chain(numbers.iter().map(String::as_str)).chain([&*at]).collect();
@@ -128,6 +141,24 @@ fn jobs_that_were_moved_neither_arrive_nor_end() {
 }
 
 #[test]
+fn jobs_that_were_moved_after_the_figures_were_read_are_in_the_next_sample() {
+    let scripts = Scripts::start();
+    assert!(take(&scripts, START, [3000, 0, 0, 0]));
+    // All of them are moved away and back. Each time, some of them just after the figures were read.
+    count(&scripts, &[("moved_out", 2000)]);
+    assert!(take_moved(&scripts, START + MINUTE, [1095, 0, 0, 0], [0, 1905]));
+    assert_eq!(last(&scripts, ["arrived"]), [0]);
+    count(&scripts, &[("moved_out", 1095), ("moved_in", 1200)]);
+    assert!(take_moved(&scripts, START + 2 * MINUTE, [1000, 0, 0, 0], [1000, 1095]));
+    assert_eq!(last(&scripts, ["arrived", "owed"]), [0, 0]);
+    assert_eq!(scripts.int(&["HINCRBY", COUNTS, "moved_in", "1800"]), 2000);
+    count(&scripts, &[("done", 10)]);
+    assert!(take(&scripts, START + 3 * MINUTE, [2990, 0, 0, 0]));
+    assert_eq!(last(&scripts, ["arrived", "owed"]), [0, 0]);
+    assert_eq!(scripts.int(&["EXISTS", COUNTS]), 0);
+}
+
+#[test]
 fn samples_begin_again_if_the_clock_was_set_back_by_long() {
     let scripts = Scripts::start();
     assert!(take(&scripts, START + 100 * MINUTE, [0; 4]));
@@ -158,8 +189,9 @@ fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
 fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
     let scripts = Scripts::start();
     let call = |scripts: &Scripts| {
-        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", "", "7"];
-        format!("{:?}", scripts.server.try_cmd(&args))
+        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT];
+        let figures = ["1", "2", "3", "4", "5", "0", "0", "", "7"];
+        format!("{:?}", scripts.server.try_cmd(&[&args[..], &figures].concat()))
     };
     count(&scripts, &[("done", 5)]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);

@@ -81,6 +81,9 @@ pub struct QueueSnapshot {
     pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
+    /// Jobs that had been moved here from other queues, and away, since the last sample. Each of these jobs is among the figures, or is
+    /// not, accordingly.
+    pub(crate) moved: [u64; 2],
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
     pub unread: Vec<Unread>,
 }
@@ -284,7 +287,7 @@ impl Queue {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cron.clone(), self.keys.waitlist_locations.clone(), self.keys.gates.clone()]);
-        keys.push(self.keys.waitlists.clone());
+        keys.extend([self.keys.waitlists.clone(), self.keys.counts.clone()]);
         let (soon_ms, lease) = (millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis));
         let args = Vec::from(args![SNAPSHOT; soon_ms, lease]);
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
@@ -413,6 +416,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         breakers_open,
         longest_waitlist,
         lasting_waitlist,
+        moved_in,
+        moved_out,
     ] = rest
     else {
         return None;
@@ -440,6 +445,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         gates_closed: decode::number(gates_closed)?,
         breakers_open: decode::number(breakers_open)?,
         closed_since: decode::number(closed).map(timestamp),
+        moved: [decode::number(moved_in)?, decode::number(moved_out)?],
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
     };
