@@ -113,13 +113,24 @@ fn ends_that_workers_report_late_do_not_count_as_arrivals() {
     count(&scripts, &[("done", 105)]);
     assert!(take(&scripts, START + 2 * MINUTE, [0; 4]));
     assert_eq!(last(&scripts, ["arrived", "done"]), [5, 105]);
-    // Jobs that somebody deleted are forgotten after a minute.
+    // Jobs that somebody deleted are forgotten after two minutes.
     assert!(take(&scripts, START + 3 * MINUTE, [1000, 0, 0, 0]));
     assert!(take(&scripts, START + 4 * MINUTE, [0; 4]));
-    for (nth, want) in [(5, 0), (6, 10)] {
+    for (nth, want) in [(5, 0), (6, 0), (7, 10)] {
         count(&scripts, &[("done", 10)]);
         assert!(take(&scripts, START + nth * MINUTE, [0; 4]));
         assert_eq!(last(&scripts, ["arrived", "done"]), [want, 10]);
+    }
+}
+
+#[test]
+fn ends_that_are_reported_late_again_and_again_do_not_count_as_arrivals() {
+    let scripts = Scripts::start();
+    assert!(take(&scripts, START, [1000, 0, 0, 0]));
+    for (nth, done) in (1..).zip([90, 95, 105, 100, 110]) {
+        count(&scripts, &[("done", done)]);
+        assert!(take(&scripts, START + nth * MINUTE, [1000 - 100 * nth, 0, 0, 0]));
+        assert_eq!(last(&scripts, ["arrived"]), [0], "in minute {nth}");
     }
 }
 

@@ -33,9 +33,11 @@ if last then
   -- What is there now and was not there before has arrived, and so has what has ended meanwhile.
   local grown = stock - (before.waiting or 0) - (before.running or 0) - (before.delayed or 0)
   grown = grown - moved
-  arrived = grown + counted.done + counted.died + counted.cancelled - (before.owed or 0)
-  -- Workers report ends a few seconds late. Such ends are in the next sample, and must not count as arrivals there.
-  if arrived < 0 and not before.owed then owed = -arrived end
+  local ended = counted.done + counted.died + counted.cancelled
+  arrived = grown + ended - (before.owed or 0)
+  -- Workers report ends a few seconds late. Such ends are in the next sample, and must not count as arrivals there. If no more jobs end
+  -- than that, somebody has deleted the others.
+  if arrived < 0 then owed = before.owed and math.min(-arrived, ended) or -arrived end
   arrived = math.max(arrived, 0)
 end
 for _, pair in ipairs({
