@@ -180,8 +180,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RedisFull { used, most } => {
-                let (percent, mib) = (used.saturating_mul(100) / most.max(&1), most >> 20);
-                write!(out, "Redis is full: {percent} % of {mib} MiB in use")
+                let percent = used.saturating_mul(100) / most.max(&1);
+                let [used, most] = [used, most].map(|bytes| *bytes as f64 / f64::from(1024 * 1024));
+                write!(out, "Redis is full: {used:.1} MiB of {most:.1} MiB used ({percent} %)")
             }
             Self::Paused { by, reason } => out.write_str(&paused(by, reason)),
             Self::NoWorker { jobs } => write!(out, "no worker is live: {} waiting", grouped(*jobs)),

@@ -297,7 +297,10 @@ fn nothing_is_known_before_three_minutes_were_counted() {
 fn a_cause_is_one_line() {
     let reason = "the bank\n is down".to_owned();
     for (cause, line) in [
-        (Cause::RedisFull { used: 268_000_000, most: 256 << 20 }, "Redis is full: 99 % of 256 MiB in use"),
+        (
+            Cause::RedisFull { used: 268_000_000, most: 256 << 20 },
+            "Redis is full: 255.6 MiB of 256.0 MiB used (99 %)",
+        ),
         (Cause::Paused { by: "lena".to_owned(), reason }, "paused by lena: the bank is down"),
         (Cause::Paused { by: String::new(), reason: String::new() }, "paused"),
         (Cause::NoWorker { jobs: 1_204 }, "no worker is live: 1,204 waiting"),
