@@ -77,7 +77,8 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     let task = format!("task {}", dropped["task"].as_str().unwrap());
     assert_eq!(
         (&begin["what"], &begin["count"], &begin["outcome"]),
-        (&"dead drop".into(), &1000.into(), &task.as_str().into())
+        (&"dead drop".into(), &Value::Null, &task.as_str().into()),
+        "a task about many letters begins before they are counted"
     );
     assert_eq!(
         (&end["what"], &end["count"], &end["target"]),
@@ -319,7 +320,17 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
         assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
     }
     assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
-    assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+    for way in ["replay", "drop"] {
+        let none = sf(&server, &["dead", way, "--type", "other", "--yes"]);
+        assert_eq!((none.code, none.stderr.as_str()), (Some(0), "no dead letter matches\n"), "{none:?}");
+        for more in ["--yes", "--dry-run"] {
+            let unknown = sf(&server, &["dead", way, "--all", more, "--queue", "defualt"]);
+            let is_told = unknown.stderr.contains("has no queue defualt");
+            let is_near = unknown.stderr.ends_with("; did you mean default?\n");
+            assert_eq!((unknown.code, is_told, is_near), (Some(4), true, true), "{unknown:?}");
+        }
+    }
+    assert_eq!(json(&server, &["tasks", "list"])["items"], Value::Array(Vec::new()), "no task has begun");
 }
 
 #[test]

@@ -75,6 +75,20 @@ impl Selected {
         Ok(Self { selection, planned: None, limit })
     }
 
+    /// Counts those that match if one page has all letters, so that nobody begins a task for none of a few.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Redis`].
+    pub async fn count_few(&mut self, queue: &Queue) -> Result<(), Error> {
+        let page = queue.dead_letters().bare().selected(&self.selection, None).await;
+        let page = page.map_err(Error::redis("failed to read the dead letters"))?;
+        if page.next.is_none() {
+            self.planned = Some(page.letters.len() as u64);
+        }
+        Ok(())
+    }
+
     /// Adds to an action which letters it is about.
     fn target(&self, action: Action) -> Action {
         let filter = self.selection.filter.to_string();
