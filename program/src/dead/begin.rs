@@ -80,7 +80,7 @@ pub(super) async fn run(
     if args.dry_run || !args.yes {
         let counted = plan::count(&queue, &letters.selection, context).await?;
         letters.planned = Some(counted.letters);
-        let text = plan::text(&counted, &letters.selection, way);
+        let text = plan::text(&counted, &letters, way);
         if args.dry_run {
             let plan = LetterPlan::of(&queue, &letters.selection, Some(counted));
             context.output.print(&plan, |_| text)?;

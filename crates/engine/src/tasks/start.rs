@@ -99,6 +99,7 @@ impl Tasks<'_> {
             total: total(&queue, &selection.states).await?,
             last: selection.last.map(|last| last.to_string()).unwrap_or_default(),
             now_ms: selection.now.as_ms(),
+            limit: selection.limit,
             rules: None,
             change: Some(change),
         };
@@ -132,6 +133,7 @@ impl Tasks<'_> {
             total: selection.total,
             last: last.to_string(),
             now_ms: selection.now.as_ms(),
+            limit: selection.limit,
             rules: Some(rules),
             change: None,
         };
