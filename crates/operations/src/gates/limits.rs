@@ -67,7 +67,7 @@ pub async fn set_limits(
     limits: Limits,
 ) -> Result<Noted<GateChanged>, Error> {
     let set = queue.gates().set(gate, &limits).await;
-    let changed = set.map_err(Error::redis("the limits may or may not be set"))?;
+    let changed = set.map_err(Error::unsure("the limits may or may not be set"))?;
     let remark = unknown_type(queue, gate).await;
     let report = GateChanged { remark, ..report((queue, gate), "set", changed, limits) };
     let action = actor.action(&GATES_SET).target(format!("{gate}: {}", shown_limits(limits)));
@@ -85,7 +85,7 @@ pub async fn clear_limits(
     gate: &GateName,
 ) -> Result<Noted<GateChanged>, Error> {
     let cleared = queue.gates().clear(gate).await;
-    let changed = cleared.map_err(Error::redis("the limits may or may not be cleared"))?;
+    let changed = cleared.map_err(Error::unsure("the limits may or may not be cleared"))?;
     let report = report((queue, gate), "cleared", changed, limits_in_effect(queue, gate).await?);
     if !changed {
         return Ok(Noted::of_nothing(report));

@@ -109,7 +109,7 @@ pub async fn ask(
         }
         Order::Resume => broker.resume_worker(name, actor.name(), actor.reason()).await,
     };
-    let failed = Error::redis(format!("{name} may or may not be asked to {}", order.word()));
+    let failed = Error::unsure(format!("{name} may or may not be asked to {}", order.word()));
     let asked = WorkerAsked {
         worker: name.to_string(),
         asked: order.word(),
