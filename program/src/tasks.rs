@@ -333,6 +333,9 @@ fn done(report: &TaskReport) -> String {
             "{count} left alone (gone meanwhile, or replayed by tasks {most} times, which --max-replays raises)"
         ),
     }));
+    if let Some(gone) = report.replay.gone.filter(|gone| *gone > 0) {
+        parts.push(format!("{gone} gone already"));
+    }
     if report.failed > 0 {
         parts.push(format!("{} failed", report.failed));
     }

@@ -3663,6 +3663,12 @@ export interface components {
             died_otherwise?: number | null;
             /**
              * Format: int64
+             * @description How many letters were gone when it came to them, because somebody else had replayed, dropped or edited them; absent before it
+             *     has come to the last one.
+             */
+            gone?: number | null;
+            /**
+             * Format: int64
              * @description Jobs that tasks have replayed this often are left alone.
              */
             max_replays?: number | null;

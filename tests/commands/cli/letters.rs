@@ -301,6 +301,20 @@ fn a_letter_with_the_last_sequence_number_is_passed() {
 }
 
 #[test]
+fn a_replay_says_how_many_letters_somebody_else_has_taken() {
+    let server = RedisServer::start();
+    write(&server, &[("test", 3)]);
+    let begun = json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    let id = begun["id"].as_str().unwrap();
+    assert_eq!(begun.get("gone"), None);
+    assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["gone"], 0);
+    assert_eq!(json(&server, &["tasks", "pause", id])["state"], "paused");
+    let shown = stdout_of(&server, &["tasks", "resume", id]);
+    assert!(shown.contains("0 of 3, 3 gone already"), "{shown}");
+    assert_eq!(json(&server, &["tasks", "show", id])["gone"], 3);
+}
+
+#[test]
 fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     let server = RedisServer::start();
     write(&server, &[("mail", 2)]);

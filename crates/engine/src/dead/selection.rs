@@ -168,8 +168,9 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn select(self, filter: Filter) -> Result<Selection, Error> {
-        let last = self.bare().recent(None, 1).await?.pop().map(|letter| letter.entry);
+        // Letters that die in between are not counted, so that nobody takes them for letters that are gone.
         let snapshot = self.queue.snapshot().await?;
+        let last = self.bare().recent(None, 1).await?.pop().map(|letter| letter.entry);
         let (filter, total, now) = (filter.fixed_at(snapshot.now), snapshot.dead, snapshot.now);
         Ok(Selection { filter, last, total, limit: None, now })
     }

@@ -122,6 +122,10 @@ pub struct ReplayFacts {
     /// How many letters were left alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
+    /// How many letters were gone when it came to them, because somebody else had replayed, dropped or edited them; absent before it
+    /// has come to the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<u64>,
 }
 
 /// Says which jobs or letters are meant, as the command names them.
@@ -222,6 +226,7 @@ impl ReplayFacts {
             cancelled: Some(cancelled),
             running: Some(counts.alive()),
             skipped: Some(skipped),
+            gone: task.is_read().then(|| task.total.saturating_sub(task.counts.looked)),
         }
     }
 }
