@@ -19,7 +19,7 @@ pub(super) struct RulesArgs {
     #[command(flatten)]
     task: TaskArgs,
     /// Replay this many jobs first. All of them must succeed before the rest is replayed.
-    #[arg(long, value_name = "JOBS")]
+    #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..))]
     canary: Option<u64>,
     /// Stop when more than this share of the jobs dies again of the same error, such as 5%.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]

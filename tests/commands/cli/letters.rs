@@ -318,7 +318,7 @@ fn a_replay_says_how_many_letters_somebody_else_has_taken() {
 fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     let server = RedisServer::start();
     write(&server, &[("mail", 2)]);
-    let refused: [&[&str]; 9] = [
+    let refused: [&[&str]; 10] = [
         &["dead", "replay"],
         &["dead", "drop"],
         &["dead", "export"],
@@ -326,6 +326,7 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
         &["dead", "replay", "--all"],
         &["dead", "drop", "--dead-reason", "fatal"],
         &["dead", "replay", "--type", "", "--yes"],
+        &["dead", "replay", "--all", "--canary", "0", "--yes"],
         &["dead", "replay", "--where", "payload.customer=", "--yes"],
         &["dead", "replay", "1-1", "--type", "mail", "--yes"],
     ];
