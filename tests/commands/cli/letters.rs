@@ -246,6 +246,11 @@ fn a_full_redis_begins_no_task_and_changes_no_letter_and_says_so() {
     }
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(server.cmd(&["KEYS", "sf:{default}:campaign*"]), redis::Value::Array(vec![]));
+    let begun = json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let waiting = json(&server, &["tasks", "show", begun["id"].as_str().unwrap()]);
+    assert!(waiting["hint"].as_str().unwrap().starts_with("Redis is full: this task goes on"), "{waiting}");
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
 }
 
