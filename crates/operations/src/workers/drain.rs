@@ -127,12 +127,7 @@ pub async fn ask(
         }
         DrainOutcome::Noted => {
             let action = actor.action(order.operation()).target(name.to_string()).outcome(order.told());
-            let mut noted = Noted::of_nothing(asked);
-            for queue in queues_of(&worker) {
-                let of_queue = broker.queue(queue).audit().noted(&action, ()).await;
-                noted.unnoted = noted.unnoted.or(of_queue.unnoted);
-            }
-            Ok(noted)
+            Ok(broker.noted_in(queues_of(&worker), &action, asked).await)
         }
     }
 }
