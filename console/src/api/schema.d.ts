@@ -2353,13 +2353,13 @@ export interface components {
              *     `50%/20/1m/30s`.
              */
             breaker?: string | null;
-            /** @description Set limits in a queue that does not exist. Without it, such a request is a conflict. */
-            confirm?: boolean;
             /**
              * Format: int32
              * @description How many jobs may run at once in the whole fleet.
              */
             concurrency?: number | null;
+            /** @description Set limits in a queue that does not exist. Without it, such a request is a conflict. */
+            confirm?: boolean;
             /** @description How many jobs may start in a period, such as `100/s` or `600/10m`. */
             rate?: string | null;
             /** @description Why it is done, for the audit. */
