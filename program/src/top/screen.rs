@@ -108,7 +108,7 @@ impl Screen {
         give_back()?;
         kill_process(getpid(), Signal::STOP)?;
         seize()?;
-        // Everything is drawn anew. `Terminal::clear` would ask for the cursor, whose answer the keys' thread reads.
+        // Everything is drawn again. `Terminal::clear` would ask for the cursor, whose answer the keys' thread reads.
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(())
     }

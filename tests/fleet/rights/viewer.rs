@@ -14,7 +14,7 @@ async fn a_viewer_sees_everything_that_an_operator_sees() {
     let site = Site::new();
     remains(&site).await;
     site.run("operator", &words("enqueue test --id late --delay 1h"));
-    site.run("operator", &words("dead replay --type none --rate 1/s --yes --detach"));
+    site.run("operator", &words("dead replay --type test --rate 1/s --yes --detach"));
     for line in [
         "queues",
         "queues --memory",

@@ -298,7 +298,7 @@ async fn delayed_jobs_are_listed_page_by_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_searches_for_a_job_in_a_place_as_a_request_does() {
+async fn too_many_searches_at_once_are_refused_but_not_what_somebody_may_not_see() {
     const ADD: &str =
         "for nth = 1, 10000 do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', nth .. ARGV[1]) end";
     let server = RedisServer::start();
@@ -313,10 +313,8 @@ async fn a_page_searches_for_a_job_in_a_place_as_a_request_does() {
         let request = console.ask(Method::GET, PATH).header("accept", "application/x-ndjson");
         searches.push(request.send().await);
     }
-    for path in ["queues/default/jobs/nothing", "/queues/default/jobs/nothing"] {
-        assert_eq!(console.get(path).await.status, 429, "{path}");
-        let other = send(console.ask_as("blind", Method::GET, path)).await;
-        assert_eq!(other.status, 404, "{path}");
-    }
+    const NOTHING: &str = "queues/default/jobs/nothing";
+    assert_eq!(console.get(NOTHING).await.status, 429);
+    assert_eq!(send(console.ask_as("blind", Method::GET, NOTHING)).await.status, 404);
     drop(searches);
 }

@@ -18,10 +18,23 @@ const SET: &[&str] = &[
     WHO,
     "--reason",
     "it is slow",
+    "--yes",
 ];
 
-const PAUSED: &[&str] =
-    &["pause", "--queue", "{queue}", "--type", "mail", "--for", "1h", "--by", WHO, "--reason", "it is down"];
+const PAUSED: &[&str] = &[
+    "pause",
+    "--queue",
+    "{queue}",
+    "--type",
+    "mail",
+    "--for",
+    "1h",
+    "--by",
+    WHO,
+    "--reason",
+    "it is down",
+    "--yes",
+];
 
 pub(super) fn cases() -> Vec<Case> {
     vec![
@@ -31,7 +44,7 @@ pub(super) fn cases() -> Vec<Case> {
             command: PAUSED,
             method: Method::POST,
             path: "queues/{queue}/pause",
-            body: json!({"type": "mail", "for": "1h", "reason": "it is down"}),
+            body: json!({"type": "mail", "for": "1h", "reason": "it is down", "confirm": true}),
         },
         Case {
             operation: &RESUME,
@@ -47,7 +60,7 @@ pub(super) fn cases() -> Vec<Case> {
             command: SET,
             method: Method::PUT,
             path: "queues/{queue}/gates/type:mail",
-            body: json!({"rate": "100/s", "reason": "it is slow"}),
+            body: json!({"rate": "100/s", "reason": "it is slow", "confirm": true}),
         },
         Case {
             operation: &GATES_CLEAR,
