@@ -21,6 +21,7 @@ const WORDS: Record<string, string> = {
   older: 'older_than',
   group: 'group',
   reason: 'reason',
+  gate: 'gate',
   kind: 'kind',
 };
 

@@ -41,6 +41,13 @@ export function duration(ms: number | null | undefined): string {
   return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;
 }
 
+/** The distances between durations that people count in: 1, 2 or 5 of a unit, and parts of an hour. In milliseconds. */
+export const DURATION_STEPS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].flatMap((count) => [count * 1000, count * 60_000]),
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 720].map((hours) => hours * 3_600_000),
+].sort((one, other) => one - other);
+
 const pad = (value: number) => String(value).padStart(2, '0');
 
 /** The time of the day here: `19:02:11`. */
