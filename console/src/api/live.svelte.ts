@@ -32,6 +32,8 @@ export class Live<T> {
   constructor(
     private readonly ask: (signal: AbortSignal) => Promise<T>,
     private readonly everyMs = 2000,
+    /** Whether the header says how old it is. What stands beside the page is older or newer than the page. */
+    private readonly isPage = true,
   ) {
     $effect(() => {
       this.#begin();
@@ -87,7 +89,7 @@ export class Live<T> {
     this.failure = undefined;
     this.atMs = Date.now();
     this.#failures = 0;
-    Object.assign(freshness, { atMs: this.atMs, failure: undefined });
+    if (this.isPage) Object.assign(freshness, { atMs: this.atMs, failure: undefined });
     this.#again(this.everyMs);
     if (!failing.delete(this)) return;
     for (const other of failing) other.refresh();
@@ -99,7 +101,7 @@ export class Live<T> {
     const { status } = this.failure;
     // A request that is wrong stays wrong, and says nothing about other figures.
     const isWrong = status >= 400 && status < 429 && status !== NO_ANSWER;
-    if (!isWrong) freshness.failure = this.failure;
+    if (this.isPage && !isWrong) freshness.failure = this.failure;
     this.#failures += 1;
     if (isWrong) return;
     failing.add(this);
