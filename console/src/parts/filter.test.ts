@@ -31,6 +31,6 @@ test('a change gets the filters but for queue and state', () => {
 
 test('a filter replaces one of its name unless there can be several', () => {
   const some = [{ name: 'queue', value: 'a' }, { name: 'state', value: 'dead' }];
-  expect(withFilter(some, { name: 'state', value: 'done' }).map(write)).toEqual(['queue:a', 'state:done']);
-  expect(withFilter(some, { name: 'queue', value: 'b' }).map(write)).toEqual(['queue:a', 'state:dead', 'queue:b']);
+  expect(withFilter(some, { name: 'state', value: 'done' }).map((each) => write(each))).toEqual(['queue:a', 'state:done']);
+  expect(withFilter(some, { name: 'queue', value: 'b' }).map((each) => write(each))).toEqual(['queue:a', 'state:dead', 'queue:b']);
 });
