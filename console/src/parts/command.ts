@@ -1,7 +1,14 @@
 // Commands as a person types them in a shell.
 
+/** Characters that a terminal would act on when a command is pasted. */
+export const CONTROLS = /[\u0000-\u001f\u007f-\u009f]/g;
+
+/** The bytes of a character as escapes. */
+export const bytesOf = (text: string) => [...new TextEncoder().encode(text)].map((byte) => `\\x${byte.toString(16).padStart(2, '0')}`).join('');
+
 /** Writes a word so that a shell takes it as it is. */
 export function word(text: string): string {
+  if (text.search(CONTROLS) >= 0) return `$'${text.replace(/['\\]/g, '\\$&').replace(CONTROLS, bytesOf)}'`;
   return /^[\w.,:=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 

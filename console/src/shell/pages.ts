@@ -25,7 +25,7 @@ export const PAGES: Page[] = [
   { path: '', load: page(() => import('../pages/overview/Overview.svelte')), nav: { label: 'nav.overview', icon: 'overview', keys: 'g o' } },
   { path: 'incidents', load: page(() => import('../pages/incidents/Incidents.svelte')), nav: { label: 'nav.incidents', icon: 'incident', keys: 'g i' } },
   { path: 'jobs', load: page(() => import('../pages/jobs/Jobs.svelte')), nav: { label: 'nav.jobs', icon: 'job', group: 'nav.operate', keys: 'g j' } },
-  { path: 'running', load: coming, nav: { label: 'nav.running', icon: 'running', group: 'nav.operate', keys: 'g r' } },
+  { path: 'running', load: page(() => import('../pages/running/Running.svelte')), nav: { label: 'nav.running', icon: 'running', group: 'nav.operate', keys: 'g r' } },
   { path: 'dead', load: page(() => import('../pages/dead/Dead.svelte')), nav: { label: 'nav.dead', icon: 'dead', group: 'nav.operate', keys: 'g d' } },
   { path: 'decisions', load: page(() => import('../pages/decisions/Decisions.svelte')), nav: { label: 'nav.decisions', icon: 'decision', group: 'nav.operate', keys: 'g e' } },
   { path: 'tasks', load: page(() => import('../pages/tasks/Tasks.svelte')), nav: { label: 'nav.tasks', icon: 'task', group: 'nav.operate', keys: 'g t' } },
@@ -36,7 +36,7 @@ export const PAGES: Page[] = [
   { path: 'audit', load: page(() => import('../pages/audit/Audit.svelte')), nav: { label: 'nav.audit', icon: 'audit', group: 'nav.fleet', keys: 'g a' } },
   { path: 'submit', load: page(() => import('../pages/submit/Submit.svelte')), nav: { label: 'nav.submit', icon: 'submit', group: 'nav.fleet', keys: 'g s' }, role: 'submitter' },
   { path: 'queues/:queue', load: page(() => import('../pages/queue/Queue.svelte')), under: '' },
-  { path: 'queues/:queue/jobs/:job', load: coming, under: 'jobs' },
+  { path: 'queues/:queue/jobs/:job', load: page(() => import('../pages/job/Job.svelte')), under: 'jobs' },
   { path: 'queues/:queue/dead', load: page(() => import('../pages/dead/Dead.svelte')), under: 'dead' },
   { path: 'queues/:queue/dead/groups/:group', load: page(() => import('../pages/dead/Group.svelte')), under: 'dead' },
   { path: 'queues/:queue/dead/:letter', load: page(() => import('../pages/dead/Letter.svelte')), under: 'dead' },
@@ -44,6 +44,7 @@ export const PAGES: Page[] = [
   { path: 'incidents/:incident', load: page(() => import('../pages/incidents/Incident.svelte')), under: 'incidents' },
   { path: 'alerts', load: page(() => import('../pages/incidents/Alerts.svelte')), role: 'operator', under: 'incidents' },
   { path: 'workers/:worker', load: page(() => import('../pages/workers/Worker.svelte')), under: 'workers' },
+  { path: 'jobs/:job', load: page(() => import('../pages/job/Find.svelte')), under: 'jobs' },
 ];
 
 /** Addresses of the earlier console, which stand in bookmarks and messages, each with the page that took its place. */
