@@ -1,16 +1,16 @@
 """People: how they log in, what each of them may see and do, two of them at once, and one whose session ends."""
 
 
-REASON = "the check of the browser"
+from .hands import ALERT, DRAWER, REASON, SEND
+from .ways import palette
+
 # What a viewer must not see: a payload, a secret in it, and an error.
 SECRETS = ("ann3@example.com", "hunter2", "mailbox unavailable", "gnp.live")
 # The paths of pages that have the most to hide.
 SECRET_PAGES = ("", "jobs", "queues/:queue", "queues/:queue/jobs/:job", "queues/:queue/dead", "queues/:queue/dead/groups/:group", "queues/:queue/dead/:letter", "gates", "incidents")
-# The form in the drawer, what sends it, and what it says if it fails.
-DRAWER = ".drawer"
-SEND = f"{DRAWER} form .row button:not([type='button'])"
-ALERT = f"{DRAWER} [role='alert']"
-SEARCH = "/api/v1/queues/imports/pause"
+REASON_FIELD = f"{DRAWER} input[maxlength='200']"
+# What nobody but an operator may do.
+PAUSE = "/api/v1/queues/imports/pause"
 
 
 def log_in(visit):
@@ -60,12 +60,12 @@ def viewer(visit, every):
             for secret in SECRETS:
                 if secret in watch.page.content():
                     yield f"{address} shows {secret}"
-            for each in watch.page.locator("main .danger, main .primary, main input[type='checkbox']").all_inner_texts():
+            for each in watch.page.locator("main .danger, main .primary").all_inner_texts():
                 yield f"{address} offers {each!r}"
         watch.open("/submit")
         if watch.page.locator("main textarea, main input").count():
             yield "/submit has a form for a viewer"
-        yield from refused(watch, SEARCH, {"reason": REASON})
+        yield from refused(watch, PAUSE, {"reason": REASON})
 
     visit.judge("a viewer sees no payloads, and is offered nothing to do", find, watch)
     watch.close()
@@ -82,7 +82,7 @@ def submitter(visit, every):
         yield from watch.open(every.address("queues/:queue/jobs/:job", {"job": "later-5"}), 403)
         for each in watch.page.locator("main .danger").all_inner_texts():
             yield f"a job offers {each!r}"
-        yield from refused(watch, SEARCH, {"reason": REASON})
+        yield from refused(watch, PAUSE, {"reason": REASON})
 
     visit.judge("a submitter may submit, and nothing else", find, watch)
     watch.close()
@@ -103,14 +103,6 @@ def refused(watch, path, body):
         yield f"POST {path} got {status}, not 403"
 
 
-def palette(watch, words):
-    """Opens the command palette, and runs the first command that has these words."""
-    watch.page.keyboard.press("Control+K")
-    watch.page.locator("#commands li").first.wait_for()
-    watch.page.keyboard.type(words)
-    watch.page.locator("#commands li", has_text=words).first.click()
-
-
 def two_operators(visit):
     """One pauses a queue while the other is about to: the second is told, and nothing of the first is lost without being asked."""
     ann, bob = visit.watch(person="operator"), visit.watch(person="admin")
@@ -120,11 +112,11 @@ def two_operators(visit):
             yield from watch.open("/")
             palette(watch, "Pause mail")
             watch.page.locator(f"{DRAWER} form").wait_for()
-        ann.page.locator(f"{DRAWER} input[maxlength='200']").fill("ann looks into it")
+        ann.page.locator(REASON_FIELD).fill("ann looks into it")
         ann.page.locator(SEND).click()
         ann.page.locator(".toast.good").wait_for()
         bob.expected = {409}
-        bob.page.locator(f"{DRAWER} input[maxlength='200']").fill("bob, too")
+        bob.page.locator(REASON_FIELD).fill("bob, too")
         bob.page.locator(SEND).click()
         bob.page.locator(ALERT).first.wait_for()
         said = " ".join(bob.page.locator(ALERT).all_inner_texts())
@@ -149,7 +141,7 @@ def session_ends(visit):
         page = watch.page
         yield from watch.open("/")
         palette(watch, "Pause mail")
-        reason = page.locator(f"{DRAWER} input[maxlength='200']")
+        reason = page.locator(REASON_FIELD)
         reason.fill("typed before the session ended")
         watch.expected = {401}
         page.context.clear_cookies()
