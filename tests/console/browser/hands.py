@@ -48,14 +48,20 @@ class Hands:
 
     def menu(self, row, key):
         """Chooses an entry of the menu of a row, or of the page if `row` is empty."""
-        scope = self.page.locator("main tbody tr, main li, main section").filter(has_text=row).first if row else self.page.locator("main")
+        scope = self.page.locator("main tbody tr").filter(has_text=row).first if row else self.page.locator("main")
         scope.locator("[aria-haspopup='menu']").first.click()
         self.button(key, "[role='menu']:popover-open").click()
 
     def send(self, fields=None, by_keyboard=False):
-        """Fills the form in the drawer and sends it. Returns what is wrong with the answer: it must say that it was done."""
+        """
+        Fills the form in the drawer and sends it. `fields` has values by selectors, and None by the key of what a button says that is pressed.
+        Returns what is wrong with the answer: it must say that it was done.
+        """
         self.page.locator(f"{DRAWER} form").wait_for()
         for selector, value in (fields or {}).items():
+            if value is None:
+                self.button(selector, f"{DRAWER} form").click()
+                continue
             field = self.page.locator(f"{DRAWER} {selector}")
             if field.evaluate("field => field.tagName") == "SELECT":
                 field.select_option(value)
@@ -89,9 +95,9 @@ class Hands:
         self.page.locator(".toast", has_text=self.words["toast.undone"]).wait_for()
         return self.watch.complaints()
 
-    def act(self, path, key, fields=None, within="main", by_keyboard=False):
-        """Opens a page and one of its forms, and sends it."""
-        found = self.open(path)
+    def act(self, path, key, fields=None, within="main", by_keyboard=False, expected=()):
+        """Opens a page and one of its forms, and sends it. Answers of the API may have the statuses `expected`."""
+        found = self.open(path, *expected)
         button = self.button(key, within)
         if by_keyboard:
             button.focus()

@@ -110,7 +110,7 @@ def two_operators(visit):
     def find():
         for watch in (ann, bob):
             yield from watch.open("/")
-            palette(watch, "Pause mail")
+            palette(watch, "Pause", "mail")
             watch.page.locator(f"{DRAWER} form").wait_for()
         ann.page.locator(REASON_FIELD).fill("ann looks into it")
         ann.page.locator(SEND).click()
@@ -140,7 +140,7 @@ def session_ends(visit):
     def find():
         page = watch.page
         yield from watch.open("/")
-        palette(watch, "Pause mail")
+        palette(watch, "Pause", "mail")
         reason = page.locator(REASON_FIELD)
         reason.fill("typed before the session ended")
         watch.expected = {401}

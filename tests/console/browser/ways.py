@@ -8,12 +8,12 @@ NAVIGATION = re.compile(r"\{ path: '([^']*)',.*keys: '(g \w)'")
 SIDEBAR = "aside nav"
 
 
-def palette(watch, words):
-    """Opens the command palette, and runs the first command that has these words."""
+def palette(watch, verb, what):
+    """Opens the command palette, and runs the command that does this with that."""
     watch.page.keyboard.press("Control+K")
     watch.page.locator("#commands li").first.wait_for()
-    watch.page.keyboard.type(words.rstrip("…"))
-    watch.page.locator("#commands li", has_text=re.compile(re.escape(words.rstrip("…").split()[-1]))).first.click()
+    watch.page.keyboard.type(f"{verb} {what}")
+    watch.page.locator("#commands li", has_text=re.compile(f"^\\s*{re.escape(verb)}.*{re.escape(what)}")).first.click()
 
 
 def search(hands):
