@@ -8,9 +8,6 @@ from . import pages
 WIDTHS = {360: 740, 768: 1024, 1440: 900, 2560: 1440}
 THEMES = ("light", "dark")
 LANGUAGES = {"en": "en-US", "zh-CN": "zh-CN"}
-# The most addresses that are found by links, and looked at as pages are.
-MOST_TABS = 40
-
 # The tabs of a page, which are addresses of their own.
 TABS = "() => [...document.querySelectorAll('main nav a[href*=\"?\"]')].map((link) => link.pathname + link.search)"
 LINKS = "() => [...document.querySelectorAll('a[href]')].map((link) => link.href)"
@@ -26,9 +23,10 @@ def look(visit, addresses):
     Opens every page in both languages, and looks at it at each width and in each theme. In a hurry, a page is opened once, at two widths, and
     the pages take turns at the languages and themes. Returns the links of all pages, each with the page that has it.
     """
-    opened, links, tabs = windows(visit), {}, []
-    queue = list(addresses)
-    for number, path in enumerate(itertools.chain(queue, tabs)):
+    opened, links, known = windows(visit), {}, pages.patterns()
+    # The tabs of a kind of page are looked at once. They are found while pages are looked at, which then go on.
+    tabs, have = [], {kind(known, address) for address in addresses}
+    for number, path in enumerate(itertools.chain(addresses, tabs)):
         turns = list(opened.items())
         chosen = [turns[number % len(turns)]] if visit.is_quick else turns
         shapes = list(itertools.product(WIDTHS, THEMES))
@@ -44,7 +42,8 @@ def look(visit, addresses):
                 for link in watch.page.evaluate(LINKS):
                     links.setdefault(link.partition("#")[0], path)
                 for tab in watch.page.evaluate(TABS):
-                    if tab not in queue and tab not in tabs and tab.partition("?")[0] == path.partition("?")[0] and len(tabs) < MOST_TABS:
+                    if tab.partition("?")[0] == path.partition("?")[0] and kind(known, tab) not in have:
+                        have.add(kind(known, tab))
                         tabs.append(tab)
 
         count = len(chosen) * len(shapes)
@@ -78,25 +77,37 @@ def shape(watch, width, theme):
     watch.page.emulate_media(color_scheme=theme)
 
 
+def kind(known, address):
+    """Returns the page of an address, as the table has it, with its query; no page if nothing matches."""
+    path, _, query = address.partition("?")
+    return next((name for name, pattern in known.items() if pattern.fullmatch(path)), None), query
+
+
 def links_lead(visit, links):
-    """Every link leads to a page of the table. In the time there is, every kind of page is opened by one link, and what it leads to exists."""
-    known = pages.patterns()
+    """Every link leads to a page of the table or to an answer of the API. Of each kind of link, one is followed."""
+    known, origin = pages.patterns(), visit.stage.url
     watch = visit.watch()
 
     def find():
         followed = {}
         for link, path in links.items():
-            if not link.startswith(visit.stage.url + "/"):
+            address = link.removeprefix(origin)
+            if not address.startswith("/"):
                 yield f"{path} leads elsewhere: {link}"
                 continue
-            address = link.removeprefix(visit.stage.url)
-            matches = [name for name, pattern in known.items() if pattern.fullmatch(re.sub(r"\?.*", "", address))]
-            if not matches:
+            page, query = kind(known, address)
+            if page is None and not address.startswith("/api/"):
                 yield f"{path} leads to {address}, which is no page"
-                continue
-            followed.setdefault((matches[0], address.partition("?")[2].partition("=")[0]), (address, path))
+            # Pages without a query have been looked at.
+            elif query or page is None:
+                followed.setdefault((page or re.sub(r".*/", "", address), re.sub(r"=[^&]*", "", query)), (address, path))
         for address, path in followed.values():
-            for each in watch.open(address):
+            if address.startswith("/api/"):
+                status = watch.page.context.request.get(origin + address).status
+                found = [f"its status is {status}"] if status >= 400 else []
+            else:
+                found = watch.open(address)
+            for each in found:
                 yield f"{path} leads to {address}: {each}"
 
     visit.judge(f"{len(links)} links of all pages lead to pages", find, watch)
