@@ -9,7 +9,8 @@ JOBS = "/queues/orders/jobs"
 
 def submit(hands):
     found = hands.open("/submit")
-    for selector, value in {"#submit-queue": "orders", "#submit-type": "order.import", "main textarea >> nth=0": '{"customer": 3, "lines": 2}'}.items():
+    fields = {"#submit-queue": "orders", "#submit-type": "order.import", "main textarea >> nth=0": '{"customer": 3, "lines": 2}'}
+    for selector, value in fields.items():
         hands.page.locator(selector).fill(value)
     hands.button("submit.submit").click()
     link = hands.page.locator("main [role='status'] a.mono")
@@ -100,8 +101,8 @@ def pause_queue(hands):
 def recurring(hands):
     found = hands.open("/recurring")
     hands.button("cron.add").click()
-    job = {"#cron-name": "hourly", "#cron-queue": "orders", "#cron-schedule": "0 * * * *", "#cron-zone": "Asia/Shanghai", "#cron-type": "cache.warm"}
-    found += hands.send(job)
+    place = {"#cron-name": "hourly", "#cron-queue": "orders", "#cron-type": "cache.warm"}
+    found += hands.send({**place, "#cron-schedule": "0 * * * *", "#cron-zone": "Asia/Shanghai"})
     hands.page.locator("main tbody tr", has_text="hourly").wait_for()
     for key in ("cron.pause", "cron.resume", "cron.run", "cron.remove"):
         # The page may ask for the ticks of a job that has just been removed.

@@ -4,6 +4,8 @@ import re
 
 from stage.fleet import SOON
 
+from .hands import Words
+
 # Budgets in milliseconds, on a machine that runs WORK in REFERENCE_MS.
 FIGURES_MS = 300
 LONG_MS = 50
@@ -20,13 +22,21 @@ WORK = """
 """
 ADD = """
 for number = tonumber(ARGV[1]), tonumber(ARGV[2]) do
-  redis.call('XADD', KEYS[1], '*', 'type', 'order.import', 'id', 'many-' .. number, 'payload', '{"customer":' .. number % 1000 .. ',"note":"one of many"}')
+  local payload = '{"customer":' .. number % 1000 .. ',"note":"one of many"}'
+  redis.call('XADD', KEYS[1], '*', 'type', 'order.import', 'id', 'many-' .. number, 'payload', payload)
 end
 """
 # How many jobs one call adds, so that Redis goes on answering.
 AT_ONCE = 10_000
 # The jobs of one customer, of whom there are 1000.
 CUSTOMER = 77
+# Whether a search has ended, or claims too early that there is nothing.
+ENDED = """
+([again, none]) => {
+  if ([...document.querySelectorAll('.progress button')].some((button) => button.innerText.trim() === again)) return 'ended';
+  return document.querySelector('main')?.innerText.includes(none) ? 'too early' : false;
+}
+"""
 DOCUMENT = "() => performance.getEntriesByType('navigation')[0].responseEnd"
 
 
@@ -36,9 +46,13 @@ def check(visit, count):
     watch = visit.watch()
     watch.open("/")
     slow = max(1, watch.page.evaluate(WORK) / REFERENCE_MS)
-    visit.judge(f"{count} jobs wait: first figures within {FIGURES_MS * slow:.0f} ms after the document", lambda: figures(watch, slow), watch)
-    visit.judge(f"{count} jobs wait: a search finds all, and says how far it is", lambda: search(watch, count, slow), watch)
-    visit.judge(f"{count} jobs wait: lists scroll, sort and go on without a pause above {LONG_MS * slow:.0f} ms", lambda: lists(watch, count, slow), watch)
+    early, short = f"within {FIGURES_MS * slow:.0f} ms after the document", f"without a pause above {LONG_MS * slow:.0f} ms"
+    for what, find in {
+        f"first figures {early}": lambda: figures(watch, slow),
+        "a search finds all, and says how far it is": lambda: search(watch, count, slow),
+        f"lists scroll, sort and go on {short}": lambda: lists(watch, slow),
+    }.items():
+        visit.judge(f"{count} jobs wait: {what}", find, watch)
     watch.close()
 
 
@@ -65,42 +79,36 @@ def figures(watch, slow):
 
 def search(watch, count, slow):
     """Searches among all waiting jobs."""
-    page, said = watch.page, watch.page.locator(".progress p").first
-    found = []
+    page, said, words, long = watch.page, watch.page.locator(".progress p").first, Words(), []
     for _ in range(2):
         yield from watch.open("/")
         watch.seen()
         page.goto(f"{watch.origin}/jobs?queue=imports&where=payload.customer%3D{CUSTOMER}", wait_until="load")
-        # It never claims that there is nothing before it has looked at everything.
-        page.wait_for_function(
-            """() => {
-              const said = document.querySelector('.progress p')?.innerText ?? '';
-              if (!/all of|everything/i.test(said) && /No job matches/.test(document.body.innerText)) return 'too early';
-              return /all of|everything/i.test(said) ? 'done' : false;
-            }""",
-            timeout=SOON * 1000,
-        )
-        found.append(watch.seen()[1])
+        how = page.wait_for_function(ENDED, arg=[words["jobs.again"], words["jobs.none"]], timeout=SOON * 1000).json_value()
+        if how != "ended":
+            yield "it says that there is none before it has looked at everything"
+        long.append(watch.seen()[1])
+    # Numbers are written in groups of three digits.
+    told = re.sub(r"(?<=\d)[\s,\u202f](?=\d{3})", "", said.inner_text())
     rows = count // 1000 + (1 if count % 1000 >= CUSTOMER else 0)
-    if not re.search(rf"\b{rows:,}\b", said.inner_text()):
-        yield f"it says {said.inner_text()!r}, not that it found {rows}"
-    print(f"      {said.inner_text()} long tasks in ms: {found}", flush=True)
+    if not re.search(rf"\b{rows}\b", told):
+        yield f"it says {told!r}, not that it found {rows}"
+    print(f"      {told}; long tasks in ms: {long}", flush=True)
     yield from watch.complaints()
-    yield from long_tasks("searching", found, slow)
+    yield from long_tasks("searching", long, slow)
 
 
-def lists(watch, count, slow):
+def lists(watch, slow):
     """Lists jobs, goes on, sorts and scrolls."""
-    page = watch.page
+    page, words = watch.page, Words()
     yield from watch.open("/jobs?queue=imports")
-    watch.page.locator(".progress p").first.wait_for()
-    on = page.locator(".progress button", has_text="Continue")
-    if count > 5000:
-        on.wait_for()
+    stop, on = (page.locator(".progress button", has_text=words[key]).first for key in ("jobs.stop", "jobs.continue"))
+    stop.wait_for(state="detached")
+    if on.count():
         on.click()
-        page.wait_for_timeout(200)
-        page.locator(".progress button", has_text=re.compile("Continue|Search again|Again")).first.wait_for()
-    print(f"      {page.locator('.progress p').first.inner_text()} Long tasks in ms: {watch.seen()[1]}", flush=True)
+        page.locator("main tbody tr").first.wait_for()
+        stop.wait_for(state="detached")
+    print(f"      {page.locator('.progress p').first.inner_text()}; long tasks in ms: {watch.seen()[1]}", flush=True)
 
     def sort(nth):
         page.locator("th button").nth(nth).click()

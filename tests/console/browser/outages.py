@@ -2,15 +2,18 @@
 
 import signal
 
+from .hands import Words
+
 ROWS = "main tbody tr:not(.gap)"
-# What failed answers may have while Redis is away: nothing, an error of the console, or one of what is in front of it.
+# What answers may have while Redis is away.
 AWAY = {500, 502, 503, 504}
 
 
 def freeze(visit):
     """Redis hangs: it takes requests, and answers none."""
-    redis = visit.stage.redis_process
-    outage(visit, "Redis hangs, and the page says since when its figures are as they are", lambda: redis.send_signal(signal.SIGSTOP), lambda: redis.send_signal(signal.SIGCONT))
+    send = visit.stage.redis_process.send_signal
+    what = "Redis hangs, and the page says since when its figures are as they are"
+    outage(visit, what, lambda: send(signal.SIGSTOP), lambda: send(signal.SIGCONT))
 
 
 def restart(visit):
@@ -33,14 +36,14 @@ def outage(visit, what, begin, end):
             page.locator("main .stale").first.wait_for()
             if page.locator(ROWS).count() != rows:
                 yield f"{page.locator(ROWS).count()} of {rows} rows are left"
-            if "not renewed since" not in page.locator("header.top, header").first.inner_text():
+            if Words()["fresh.stale"] not in page.locator("header").first.inner_text():
                 yield f"the header does not say how old the figures are: {page.locator('header').first.inner_text()!r}"
             yield from visit.axe.findings(page)
             # A page that has never had figures claims none.
             page.locator("nav a[href$='/jobs']").first.click()
             page.locator("main h1").wait_for()
             page.wait_for_timeout(500)
-            if "No job matches" in page.locator("main").inner_text():
+            if Words()["jobs.none"] in page.locator("main").inner_text():
                 yield "a list that has seen nothing says that there is nothing"
             page.go_back()
         finally:

@@ -1,13 +1,13 @@
 """People: how they log in, what each of them may see and do, two of them at once, and one whose session ends."""
 
-
 from .hands import ALERT, DRAWER, REASON, SEND
 from .ways import palette
 
 # What a viewer must not see: a payload, a secret in it, and an error.
 SECRETS = ("ann3@example.com", "hunter2", "mailbox unavailable", "gnp.live")
 # The paths of pages that have the most to hide.
-SECRET_PAGES = ("", "jobs", "queues/:queue", "queues/:queue/jobs/:job", "queues/:queue/dead", "queues/:queue/dead/groups/:group", "queues/:queue/dead/:letter", "gates", "incidents")
+OF_QUEUE = ("jobs/:job", "dead", "dead/groups/:group", "dead/:letter")
+SECRET_PAGES = ("", "jobs", "incidents", "gates", "queues/:queue", *(f"queues/:queue/{path}" for path in OF_QUEUE))
 REASON_FIELD = f"{DRAWER} input[maxlength='200']"
 # What nobody but an operator may do.
 PAUSE = "/api/v1/queues/imports/pause"
@@ -22,9 +22,9 @@ def log_in(visit):
         found = watch.open("/jobs?state=dead", 401)
         found += visit.axe.findings(page)
         typed(watch, "admin", "wrong-password")
-        page.locator("dialog [role='alert']").wait_for()
+        page.locator("form:has(#login-name) [role='alert']").wait_for()
         typed(watch, "admin", visit.stage.people["admin"])
-        page.locator("main h1").wait_for()
+        page.locator("#login-password").wait_for(state="detached")
         found += watch.settle()
         if not page.url.endswith("/jobs?state=dead"):
             found.append(f"the login leads to {page.url}")
@@ -145,11 +145,11 @@ def session_ends(visit):
         reason.fill("typed before the session ended")
         watch.expected = {401}
         page.context.clear_cookies()
-        page.locator("dialog[aria-labelledby='login']").wait_for()
+        page.locator("#login-password").wait_for()
         yield from visit.axe.findings(page)
         page.locator("#login-password").fill(visit.stage.people["admin"])
         page.keyboard.press("Enter")
-        page.locator("dialog[aria-labelledby='login']").wait_for(state="detached")
+        page.locator("#login-password").wait_for(state="detached")
         if reason.input_value() != "typed before the session ended":
             yield f"what was typed is lost: {reason.input_value()!r}"
         page.locator(SEND).click()

@@ -16,7 +16,8 @@ COUNTED = """
     seen.asked += 1;
     return send(...given).finally(() => (seen.asked -= 1));
   };
-  new PerformanceObserver((list) => seen.long.push(...list.getEntries().map((entry) => Math.round(entry.duration)))).observe({ type: 'longtask' });
+  const took = (list) => seen.long.push(...list.getEntries().map((entry) => Math.round(entry.duration)));
+  new PerformanceObserver(took).observe({ type: 'longtask' });
   const look = () => {
     if (document.querySelector('main tbody tr')) seen.figuresMs = Math.round(performance.now());
     else requestAnimationFrame(look);
@@ -31,7 +32,8 @@ SETTLED = """
   const began = performance.now();
   let last = '', same = 0;
   const look = () => {
-    const now = document.body.innerText + document.documentElement.scrollWidth + document.documentElement.lang + document.documentElement.dataset.theme;
+    const { scrollWidth, lang, dataset } = document.documentElement;
+    const now = [document.body.innerText, scrollWidth, lang, dataset.theme].join();
     same = now === last && window.streamfleetSeen.asked === 0 && document.querySelector('h1') ? same + 1 : 0;
     last = now;
     if (same === 4 || performance.now() - began > 20_000) done(same === 4);

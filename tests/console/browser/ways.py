@@ -89,9 +89,9 @@ def preferences(hands):
     """Theme and language change at once, and stay."""
     found, page = hands.open("/gates"), hands.page
     root = page.locator("html")
-    for choice, attribute, value in (("dark", "data-theme", "dark"), ("zh-CN", "lang", "zh-CN"), ("en", "lang", "en"), ("light", "data-theme", "light")):
+    for attribute, value in (("data-theme", "dark"), ("lang", "zh-CN"), ("lang", "en"), ("data-theme", "light")):
         page.locator("aside .who").click()
-        chosen = f"button[lang='{choice}']" if attribute == "lang" else f"button >> nth={('system', 'light', 'dark').index(choice)}"
+        chosen = f"button[lang='{value}']" if attribute == "lang" else f"button >> nth={('system', 'light', 'dark').index(value)}"
         page.locator(f"aside [popover] {chosen}").click()
         page.wait_for_function(f"() => document.documentElement.getAttribute('{attribute}') === '{value}'")
         page.keyboard.press("Escape")
