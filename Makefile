@@ -9,8 +9,9 @@
 # make sdk-check   tests the packages for PHP, Python and Node with the real program
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
+# make top-picture    records `top` at work for docs/pictures; takes three minutes
 # make console-check  api-check, browser-check with each page at two widths, and console/check.sh; skips what cannot be installed
-# make console-large  uses the console in a real Chromium while a million jobs wait; make console-large JOBS=N for another number
+# make console-large  uses the API, and the console in a real Chromium, while a million jobs wait; make console-large JOBS=N for another number
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make bench-bullmq   jobs per second beside BullMQ and raw Redis commands: the table of the README; needs node and npm
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
@@ -22,7 +23,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check top-picture console-check console-large grafana-check image-check servers servers-check soak audit
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -129,12 +130,16 @@ api-check: program
 browser-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)
 
+top-picture: program
+	python3 -B tests/terminal/record.py $(CURDIR)/target/debug/streamfleet
+
 console-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh --if-possible
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --quick --if-possible
 	./console/check.sh --if-possible
 
 console-large: program
+	STREAMFLEET_TEST_WAITING=$(or $(JOBS),1000000) $(CARGO) test --locked --all-features --test operators -- --nocapture --test-threads=1 console::api::large
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --large $(or $(JOBS),1000000)
 
 deploy-check:

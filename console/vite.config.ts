@@ -21,7 +21,6 @@ const listed: Plugin = {
 };
 
 export default defineConfig({
-  base: '/app/',
   plugins: [svelte(), listed],
   build: {
     target: 'es2022',
@@ -38,5 +37,5 @@ export default defineConfig({
       },
     },
   },
-  server: { proxy: { '/api': proxied, '/login': proxied, '/logout': proxied } },
+  server: { proxy: { '/api': proxied } },
 });

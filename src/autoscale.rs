@@ -1,12 +1,13 @@
 //! The backlog of a process's queues, read from Redis for whatever chooses the number of workers. Redis is asked about
 //! each queue at most once a second, however many clients ask.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::Semaphore;
 
+use crate::broker::mutex::lock;
 use crate::broker::{Error, Extras, Queue, QueueSnapshot};
 use crate::job::QueueName;
 
@@ -116,7 +117,7 @@ impl CachedQueue {
 
     async fn snapshot(&self) -> Result<QueueSnapshot, Refusal> {
         let _turn = self.turn.acquire().await.expect("the semaphore is never closed");
-        if let Some((at, answer)) = &*self.cached()
+        if let Some((at, answer)) = &*lock(&self.cached)
             && at.elapsed() < FRESH
         {
             return answer.clone();
@@ -126,11 +127,7 @@ impl CachedQueue {
             |error: Error| Refusal { why: self.queue.with_keys(&error), lasts: error.is_configuration() };
         let extras = Extras { ticks: true, ..Extras::default() };
         let answer = self.queue.snapshot_with(extras).await.map_err(refusal);
-        *self.cached() = Some((asked, answer.clone()));
+        *lock(&self.cached) = Some((asked, answer.clone()));
         answer
-    }
-
-    fn cached(&self) -> std::sync::MutexGuard<'_, Option<(Instant, Result<QueueSnapshot, Refusal>)>> {
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -66,8 +66,8 @@ impl<T> Batcher<T> {
     pub(crate) async fn batch(&mut self, limits: BatchLimits, stop: &CancellationToken) -> Vec<T> {
         let (mut batch, mut end) = (Vec::new(), None);
         loop {
-            let room = limits.most - batch.len();
-            if room == 0 && (self.items.is_closed() || !limits.lingers_full) {
+            let left = limits.most - batch.len();
+            if left == 0 && (self.items.is_closed() || !limits.lingers_full) {
                 return batch;
             }
             let lingered = async {
@@ -80,7 +80,7 @@ impl<T> Batcher<T> {
                 biased;
                 // From here on, only what is already in the queue is read.
                 () = stop.cancelled(), if !self.items.is_closed() => self.items.close(),
-                count = self.items.recv_many(&mut batch, room), if room > 0 => match count {
+                count = self.items.recv_many(&mut batch, left), if left > 0 => match count {
                     0 => return batch,
                     _ => { end.get_or_insert_with(|| Instant::now() + limits.linger); }
                 },

@@ -93,7 +93,7 @@ mod tests {
     use futures_util::poll;
 
     use super::*;
-    use crate::event::Event;
+    use crate::event::{Event, RedisEvent};
 
     const HOUR: Duration = Duration::from_secs(3600);
 
@@ -153,7 +153,7 @@ mod tests {
         let reported = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&reported);
         let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
-            assert!(matches!(event, Event::RedisError { .. }));
+            assert!(matches!(event, Event::Redis(RedisEvent::Error { .. })));
             counted.fetch_add(1, Ordering::Relaxed);
         })]);
         let chore = Chore::every(HOUR, &events, &CancellationToken::new());

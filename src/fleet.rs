@@ -20,7 +20,7 @@ use self::version::warn_of_version;
 use crate::autoscale::Autoscale;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, RedisEvent};
 use crate::handlers::Pool;
 use crate::health::Probe;
 use crate::hooks::{self, Dispatch, ErasedHook, Hook};
@@ -288,8 +288,8 @@ fn archive_of(archive: &worker::DeadArchive, queue: &broker::Queue) -> Option<ma
 /// Converts a connection's reading to an event.
 fn metered(reading: broker::Reading) -> Event<'static> {
     match reading {
-        broker::Reading::Trip { command, took } => Event::RoundTrip { command, took },
-        broker::Reading::Reconnected(times) => Event::Reconnected { times },
+        broker::Reading::Trip { command, took } => Event::Redis(RedisEvent::RoundTrip { command, took }),
+        broker::Reading::Reconnected(times) => Event::Redis(RedisEvent::Reconnected { times }),
     }
 }
 
@@ -320,7 +320,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn handler_with(
         mut self,
         job_type: &str,
@@ -335,7 +335,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn steps(mut self, job_type: &str, policy: Policy, steps: Steps) -> Result<Self, InvalidName> {
         self.registry.add_steps(job_type.parse()?, policy, steps);
         Ok(self)
@@ -364,7 +364,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn middleware_for(
         mut self,
         job_type: &str,

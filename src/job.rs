@@ -18,11 +18,11 @@
 pub use streamfleet_domain::job::{
     Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
     Deferral, Encoding, End, EntryId, Envelope, ErrorRules, Failure, FailureKind, FairShare, FollowUps,
-    Former, GateName, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType, Lane, Ledger,
-    Life, Limits, Malformed, Namespace, Next, OutOfBounds, Outcome, Parking, PayloadProblem, Plan, PlanError,
-    PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules, Settlement,
-    SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState, Timestamp,
-    TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+    Former, GateName, Generation, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType,
+    Lane, Ledger, Limits, Malformed, Namespace, Next, OutOfBounds, Outcome, Parking, PayloadProblem, Plan,
+    PlanError, PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules,
+    Settlement, SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState,
+    Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, duration,

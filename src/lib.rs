@@ -101,6 +101,7 @@ mod statistics;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod traces;
+mod wakeup;
 pub mod worker;
 
 use streamfleet_engine as broker;

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.." || exit
 # The first things that users notice if a server differs: what each script does, the rights of the shipped logins, a server that refuses
 # commands, is full or restarts, what the commands report about it, the durability that it confirms, a cluster.
 PART=(
-  cli::check cron::scripts hooks::script input::server leases:: lives:: metrics::script probes::cluster promise_4 rights::
+  cli::check cron::scripts hooks::script input::server leases:: generations:: metrics::script probes::cluster promise_4 rights::
   running::cancel running::scripts selftest::redis_server size::cost steps::scripts submit::durable submit::ids submit::scripts
   traps::cluster traps::half_open traps::refused traps::scripts traps::settled traps::start traps::xackdel
 )

@@ -74,6 +74,9 @@ def command(program, words_of_line, helps):
         below = section(text, "Commands:")
         if word.startswith("--"):
             continue
+        # Its value follows a short option, and no command does.
+        if word.startswith("-"):
+            break
         # In `queues QUEUE`, a value stands where a command such as `queues purge` could. Runbooks write values in capitals.
         if not below or (word.isupper() and section(text, "Arguments:")):
             break

@@ -77,7 +77,7 @@ GATES = [
           (f"sum by (queue) ({newest('queue_rooms_jobs')})", "{{queue}} gate"), (f"sum by (queue) ({newest('queue_fair_jobs')})", "{{queue}} turn")),
     lines("Granted and refused", "ops", "Jobs that passed their gates, and jobs that a gate refused, per second. A refused job asks again after it has waited.",
           (rate("gates_granted_total", "queue"), "{{queue}} granted"), (rate("gates_refused_total", "queue"), "{{queue}} refused")),
-    lines("In and out of rooms", "ops", "Jobs that moved to rooms, and jobs that left them in turn or through the leader, per second.",
+    lines("In and out of waiting lists", "ops", "Jobs that moved to waiting lists, and jobs that left them in turn or through the leader, per second.",
           (rate("jobs_parked_total", "queue"), "{{queue}} parked"), (rate("jobs_sorted_total", "queue"), "{{queue}} sorted"),
           (rate("jobs_let_out_total", "queue"), "{{queue}} let out")),
     lines("Paused for", "s", "For how long the whole queue has been paused.", (highest("queue_paused_seconds"), "paused")),

@@ -1,8 +1,7 @@
 //! Who gives a command, and why: for the audit of the queue.
 
 use rustix::{process, system};
-use streamfleet::Queue;
-use streamfleet_engine::admin::{Action, Noted};
+use streamfleet_engine::admin::Noted;
 use streamfleet_operations::Actor;
 
 use super::output;
@@ -23,25 +22,6 @@ impl ActorArgs {
     pub(crate) fn actor(&self) -> Actor {
         let by = self.by.clone().filter(|name| !name.trim().is_empty()).unwrap_or_else(user);
         Actor::new(&by, self.reason.as_deref().unwrap_or_default())
-    }
-
-    /// Describes what this person is about to do.
-    pub(crate) fn action(&self, what: &str) -> Action {
-        let actor = self.actor();
-        Action::new(what, actor.name()).why(actor.reason())
-    }
-}
-
-/// Describes what this person is about to do, and why.
-pub(crate) fn action(who: &str, what: &str, why: &str) -> Action {
-    let actor = Actor::new(who, why);
-    Action::new(what, actor.name()).why(actor.reason())
-}
-
-/// Notes an action. If that fails, the action goes on all the same: a full Redis must not keep anybody from cleaning it up.
-pub(crate) async fn note(queue: &Queue, action: &Action) {
-    if let Err(error) = queue.audit().note(action).await {
-        output::print_stderr(&format!("not noted in the audit: {error}"));
     }
 }
 
@@ -66,16 +46,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_action_names_the_person_or_else_the_user_of_the_machine() {
-        let args = ActorArgs { by: Some("ann\n".to_owned()), reason: Some("a\u{1b}b".to_owned()) };
-        let action = args.action("dead drop");
-        assert_eq!(
-            (action.who.as_str(), action.why.as_str(), action.what.as_str()),
-            ("ann ", "a b", "dead drop")
-        );
+    fn an_actor_is_the_person_who_is_named_or_else_the_user_of_the_machine() {
+        let args = ActorArgs { by: Some("ann".to_owned()), reason: Some("it is down".to_owned()) };
+        assert_eq!(args.actor(), Actor::new("ann", "it is down"));
         for name in [None, Some(" ".to_owned())] {
-            let who = ActorArgs { by: name, reason: None }.action("x").who;
-            assert!(who.len() > 1 && who.contains('@'), "{who}");
+            let actor = ActorArgs { by: name, reason: None }.actor();
+            assert!(actor.name().len() > 1 && actor.name().contains('@'), "{actor:?}");
         }
     }
 }

@@ -43,12 +43,8 @@ pub(crate) struct Args {
 
 /// Cancels the job, or all that the filter matches.
 pub(crate) async fn run(Args { id, queue, bulk }: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
-    let queue = broker.queue(queue);
-    let Some(id) = id else { return bulk::run(Change::Cancel, &bulk, (&broker, &queue), context).await };
-    bulk.check_id_alone()?;
-    let exit = bulk::unless_stopped(context, one(&queue, &id, &bulk.actor, context)).await?;
-    Ok(exit.unwrap_or(Exit::Failed))
+    let one = async |queue: &Queue, id: &JobId| one(queue, id, &bulk.actor, context).await;
+    bulk::one_or_many(Change::Cancel, (id, queue, &bulk), one, context).await
 }
 
 /// How long the record of a cancelled job of this queue is kept: as long as its other records.

@@ -51,7 +51,7 @@ pub(crate) fn answer(question: &str) -> anyhow::Result<String> {
     Ok(line.trim().to_owned())
 }
 
-/// Does the same in a command that signals stop gracefully. `None` if one came instead of an answer.
+/// Asks a question in a command that signals stop gracefully. `None` if one came instead of an answer.
 pub(crate) async fn answer_unless_stopped(
     question: String,
     context: &Context,

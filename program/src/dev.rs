@@ -136,7 +136,7 @@ async fn open_console(context: &Context, listen: SocketAddr) -> anyhow::Result<C
     Console::open(&with_effective(context, effective), listen).await
 }
 
-/// The same context with another configuration.
+/// Returns a copy of a context that has another configuration.
 fn with_effective(context: &Context, effective: Effective) -> Context {
     let (shutdown, reload) = (context.shutdown.clone(), context.reload.clone());
     Context { shutdown, reload, output: context.output, clock: context.clock.clone(), effective }

@@ -238,8 +238,7 @@ impl LetterArgs {
 }
 
 fn reason(name: &str) -> Result<DeadReason, String> {
-    let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name);
-    known.ok_or_else(|| {
+    DeadReason::named(name).ok_or_else(|| {
         format!("a reason must be one of {}", DeadReason::ALL.map(DeadReason::as_str).join(", "))
     })
 }

@@ -167,31 +167,25 @@ fn show(reports: &[Gate], queue: &Queue, (clock, now): (&Clock, Timestamp)) -> V
     if reports.is_empty() {
         return format!("no gate of the queue {} has a rule", queue.name()).into();
     }
-    let mut table = output::table(&[
-        Column::from("gate"),
-        Column::state("state"),
-        Column::from("until"),
-        Column::from("limits"),
-        Column::wide("source"),
-        Column::from("held"),
-        Column::from("waiting"),
-        Column::prose("why"),
-    ]);
-    for report in reports {
-        let by = report.paused_by.as_ref().map(|by| {
-            let reason = report.reason.as_deref().filter(|reason| !reason.is_empty());
-            reason.map_or_else(|| by.clone(), |reason| format!("{by}: {reason}"))
-        });
-        table.add_row([
-            harmless(&report.gate),
-            report.state.to_owned(),
-            report.ends.map_or_else(|| "-".to_owned(), |ends| clock.with_age(ends, now)),
-            shown(report.concurrency, report.rate.as_deref(), report.breaker.as_deref()),
-            report.source.unwrap_or("-").to_owned(),
-            report.held.to_string(),
-            report.waiting.to_string(),
-            by.map_or_else(|| "-".to_owned(), |by| harmless(&by)),
-        ]);
-    }
+    let why = |report: &Gate| {
+        let Some(by) = &report.paused_by else { return "-".to_owned() };
+        let reason = report.reason.as_deref().filter(|reason| !reason.is_empty());
+        harmless(&reason.map_or_else(|| by.clone(), |reason| format!("{by}: {reason}")))
+    };
+    let until = |report: &Gate| report.ends.map_or_else(|| "-".to_owned(), |ends| clock.with_age(ends, now));
+    let limits = |gate: &Gate| shown(gate.concurrency, gate.rate.as_deref(), gate.breaker.as_deref());
+    let table = output::table_of(
+        reports,
+        &[
+            (Column::from("gate"), &|report| harmless(&report.gate)),
+            (Column::state("state"), &|report| report.state.to_owned()),
+            (Column::from("until"), &until),
+            (Column::from("limits"), &limits),
+            (Column::wide("source"), &|report| report.source.unwrap_or("-").to_owned()),
+            (Column::from("held"), &|report| report.held.to_string()),
+            (Column::from("waiting"), &|report| report.waiting.to_string()),
+            (Column::prose("why"), &why),
+        ],
+    );
     table.into()
 }

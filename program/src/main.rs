@@ -158,7 +158,10 @@ enum Command {
     Queues(queues::Args),
     /// Show how a queue fared lately: jobs that waited, arrived, were done or failed, or what each type did.
     Stats(stats::Args),
-    /// Show the queues and the jobs that run longest, again and again.
+    /// Watch and operate queues, jobs, dead letters, workers, gates and tasks in the terminal.
+    ///
+    /// Press ? for its keys. Actions ask for a reason first, and the audit notes them. If stdin or stdout is not a terminal, it prints
+    /// the queues and the jobs that run longest, again and again.
     Top(top::Args),
     /// List the workers, or keep one from taking jobs.
     Workers(workers::Args),
@@ -228,8 +231,9 @@ impl Command {
         let is_sweep = matches!(self, Self::Dead(args) if args.serves());
         let is_undo = matches!(self, Self::Tasks(args) if args.serves());
         let is_drain = matches!(self, Self::Workers(args) if args.serves());
+        let is_top = matches!(self, Self::Top(args) if args.serves());
         let is_other = matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_));
-        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_drain || is_other
+        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_drain || is_top || is_other
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
@@ -344,7 +348,7 @@ fn try_main(mut cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let (shutdown, reload) = (Shutdown::new(), Reload::new());
     if cli.command.serves() {
         let mut signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
-        if matches!(cli.command, Command::Worker(_)) {
+        if matches!(cli.command, Command::Worker(_) | Command::Dev(_)) {
             signals = signals.reloading(&reload);
         }
         signals.request(shutdown.clone()).context("failed to watch for signals")?;

@@ -69,18 +69,17 @@ fn metric(group: &'static str, descriptor: &Descriptor) -> Metric {
 }
 
 fn show(metrics: &[Metric]) -> View {
-    let mut table = output::table(&[
-        Column::id("metric"),
-        Column::from("kind"),
-        Column::wide("labels"),
-        Column::wide("aggregate"),
-        Column::wide("reported by"),
-        Column::from("meaning"),
-    ]);
-    for metric in metrics {
-        let labels: Vec<_> = metric.labels.iter().map(|label| label.name).collect();
-        let labels = labels.join(", ");
-        table.add_row([metric.name, metric.kind, &labels, metric.aggregate, metric.reported_by, metric.help]);
-    }
+    let names = |labels: &[Shown]| labels.iter().map(|label| label.name).collect::<Vec<_>>().join(", ");
+    let table = output::table_of(
+        metrics,
+        &[
+            (Column::id("metric"), &|metric| metric.name.to_owned()),
+            (Column::from("kind"), &|metric| metric.kind.to_owned()),
+            (Column::wide("labels"), &|metric| names(&metric.labels)),
+            (Column::wide("aggregate"), &|metric| metric.aggregate.to_owned()),
+            (Column::wide("reported by"), &|metric| metric.reported_by.to_owned()),
+            (Column::from("meaning"), &|metric| metric.help.to_owned()),
+        ],
+    );
     table.into()
 }

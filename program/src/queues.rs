@@ -3,29 +3,23 @@
 mod delete;
 mod purge;
 mod unknown;
-mod unserved;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures_util::{StreamExt, stream};
-use serde::Serialize;
-use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
-use streamfleet::{Broker, Queue, RedisError};
-use streamfleet_engine::admin::{LaneSnapshot, Listed, Part, QueueSnapshot, Unread};
-use streamfleet_operations::outlook::{CauseReport, EmptyIn, outlook};
+use streamfleet::Broker;
+use streamfleet::job::QueueName;
+use streamfleet_engine::admin::Listed;
+use streamfleet_operations::outlook::EmptyIn;
+use streamfleet_operations::queues::{self, LaneReport, QueueReport};
+use streamfleet_operations::unserved::UnservedType;
 
 use super::Context;
 use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
-use super::times::{Clock, rfc3339, short};
+use super::times::{Clock, short};
 use unknown::report_unless_known;
 pub(crate) use unknown::{report_before_change, report_unknown};
-pub(crate) use unserved::{UnservedReport, unserved_types};
-
-/// How many queues are read at once.
-const AT_ONCE: usize = 16;
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\
@@ -69,76 +63,6 @@ impl Args {
     }
 }
 
-/// One queue, for JSON output. A count is missing if its key cannot be read.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = Queue)]
-pub(crate) struct Report {
-    queue: String,
-    waiting: Option<u64>,
-    running: Option<u64>,
-    delayed: Option<u64>,
-    dead: Option<u64>,
-    /// Those of the waiting ones that a gate does not let pass.
-    in_rooms: Option<u64>,
-    /// Those that wait for the turn of their value; missing if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_fair_rooms: Option<u64>,
-    /// Since when the queue is paused.
-    paused_since: Option<String>,
-    paused_since_ms: Option<u64>,
-    /// Waiting, running, or due within a minute.
-    backlog: Option<u64>,
-    lanes: Vec<LaneReport>,
-    next_due: Option<String>,
-    next_due_ms: Option<u64>,
-    oldest_waiting: Option<String>,
-    oldest_waiting_ms: Option<u64>,
-    oldest_waiting_age_ms: Option<u64>,
-    consumers: Option<usize>,
-    leader: Option<String>,
-    /// When it is empty; absent if that cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    empty_in: Option<EmptyIn>,
-    /// The worst cause for which its jobs wait; absent if there is none, or if that cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cause: Option<CauseReport>,
-    /// How much memory it takes, if that was asked for and Redis tells it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_bytes: Option<u64>,
-    /// Why that is not known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    memory_error: Option<String>,
-    /// The types of waiting jobs that no live worker knows.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unserved_types: Vec<UnservedReport>,
-    /// The keys that cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<UnreadKey>)]
-    unread: Vec<Unread>,
-    /// Why the queue cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-    #[serde(skip)]
-    due: Option<(Timestamp, Timestamp)>,
-}
-
-/// One lane, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = QueueLane)]
-struct LaneReport {
-    lane: &'static str,
-    waiting: Option<u64>,
-    running: Option<u64>,
-}
-
-/// A key that cannot be read, and why: what [`Unread`] looks like in JSON.
-#[derive(utoipa::ToSchema)]
-#[expect(dead_code, reason = "it only describes a type of the library")]
-struct UnreadKey {
-    key: String,
-    error: String,
-}
-
 /// Counts the jobs of the queues, or empties or deletes one.
 pub(crate) async fn run(mut args: Args, context: &Context) -> anyhow::Result<Exit> {
     match args.what.take() {
@@ -178,136 +102,16 @@ async fn list(broker: &Broker, args: &Args, context: &Context) -> anyhow::Result
     }
     let Listed { found: known, missing } = listed;
     let names = if named.is_empty() { known } else { named.to_vec() };
-    let reports = reports(broker, names, args.memory).await;
+    let reports = queues::list(broker, names, args.memory).await;
     let failed = !reports.is_empty() && reports.iter().all(|report| report.error.is_some());
-    let names = |list: &List<Report>| list.items.iter().map(|report| report.queue.clone()).collect();
-    let show = |list: &List<Report>| show(&list.items, broker, &context.clock);
+    let names = |list: &List<QueueReport>| list.items.iter().map(|report| report.queue.clone()).collect();
+    let show = |list: &List<QueueReport>| show(&list.items, broker, &context.clock);
     let text = context.output.rendered(&List::from(reports), names, show)?;
     let listing = Listing::new(text).without(&missing);
     Ok(if failed { listing.exit(Exit::Redis) } else { listing })
 }
 
-/// Counts the jobs of these queues. A queue that cannot be read does not hide the others.
-pub(crate) async fn reports(broker: &Broker, names: Vec<QueueName>, with_memory: bool) -> Vec<Report> {
-    let queues: Vec<Queue> = names.into_iter().map(|name| broker.queue(name)).collect();
-    stream::iter(queues).map(|queue| read_queue(queue, with_memory)).buffered(AT_ONCE).collect().await
-}
-
-/// Counts the jobs of one queue.
-pub(crate) async fn read_queue(queue: Queue, with_memory: bool) -> Report {
-    let looking = async {
-        let snapshot = queue.snapshot().await?;
-        let consumers = consumers(&queue, &snapshot.unread).await?;
-        let unserved_types = unserved_types(&queue).await;
-        let (empty_in, cause) = outlook(&queue, &snapshot).await;
-        Ok(Report { unserved_types, empty_in, cause, ..report(&queue, &snapshot, consumers.len()) })
-    };
-    let mut report = looking.await.unwrap_or_else(|error| unknown(&queue, &error));
-    if with_memory && report.error.is_none() {
-        match queue.memory().await {
-            Ok(bytes) => report.memory_bytes = Some(bytes),
-            Err(error) => report.memory_error = Some(queue.with_keys(&error)),
-        }
-    }
-    report
-}
-
-impl Report {
-    /// Returns true if the queue has no jobs and nobody serves it, as far as is known.
-    pub(crate) fn is_empty(&self) -> bool {
-        let counts = [self.waiting, self.running, self.delayed, self.dead];
-        counts.iter().all(|count| *count == Some(0)) && self.consumers == Some(0) && self.leader.is_none()
-    }
-}
-
-/// The names of the members of a queue's groups.
-async fn consumers(queue: &Queue, unread: &[Unread]) -> Result<BTreeSet<String>, RedisError> {
-    let mut names = BTreeSet::new();
-    for lane in Lane::ALL.into_iter().filter(|lane| !Unread::is_among(Part::Lane(*lane), unread)) {
-        let members = queue.consumers(lane).await?;
-        names.extend(members.into_iter().map(|consumer| consumer.name));
-    }
-    Ok(names)
-}
-
-fn report(queue: &Queue, snapshot: &QueueSnapshot, consumers: usize) -> Report {
-    let instant = |entry: EntryId| Timestamp::from_ms(entry.ms).unwrap_or(Timestamp::MAX);
-    let (oldest, age) = (snapshot.oldest_entry().map(instant), snapshot.oldest_waiting());
-    let is_known = |part: Part| !Unread::is_among(part, &snapshot.unread);
-    let lane = |(lane, figures): (Lane, &LaneSnapshot)| {
-        let known = Some(figures).filter(|_| is_known(Part::Lane(lane)));
-        LaneReport {
-            lane: lane.as_str(),
-            waiting: known.map(|figures| figures.waiting),
-            running: known.map(|figures| figures.running),
-        }
-    };
-    // If a part of a sum is missing, so is the sum.
-    let lanes = Lane::ALL.into_iter().all(|lane| is_known(Part::Lane(lane)));
-    Report {
-        queue: queue.name().to_string(),
-        waiting: lanes.then(|| snapshot.waiting()),
-        running: lanes.then(|| snapshot.running()),
-        delayed: is_known(Part::Delayed).then_some(snapshot.delayed),
-        dead: is_known(Part::Dead).then_some(snapshot.dead),
-        in_rooms: is_known(Part::Rooms).then_some(snapshot.in_rooms),
-        in_fair_rooms: Some(snapshot.in_fair_rooms).filter(|jobs| *jobs > 0),
-        paused_since: snapshot.closed_since.map(rfc3339),
-        paused_since_ms: snapshot.closed_since.map(|time| time.as_ms()),
-        backlog: snapshot.uncounted().next().is_none().then(|| snapshot.jobs()),
-        lanes: Lane::ALL.into_iter().zip(&snapshot.lanes).map(lane).collect(),
-        next_due: snapshot.next_due.map(rfc3339),
-        next_due_ms: snapshot.next_due.map(|time| time.as_ms()),
-        oldest_waiting: oldest.map(rfc3339),
-        oldest_waiting_ms: oldest.map(|time| time.as_ms()),
-        oldest_waiting_age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-        consumers: Some(consumers),
-        leader: snapshot.leader.clone(),
-        empty_in: None,
-        cause: None,
-        memory_bytes: None,
-        memory_error: None,
-        unserved_types: Vec::new(),
-        unread: snapshot.unread.clone(),
-        error: None,
-        due: snapshot.next_due.map(|due| (due, snapshot.now)),
-    }
-}
-
-/// The report on a queue that cannot be read, with the reason.
-fn unknown(queue: &Queue, error: &RedisError) -> Report {
-    let unknown = |lane: Lane| LaneReport { lane: lane.as_str(), waiting: None, running: None };
-    Report {
-        queue: queue.name().to_string(),
-        waiting: None,
-        running: None,
-        delayed: None,
-        dead: None,
-        in_rooms: None,
-        in_fair_rooms: None,
-        paused_since: None,
-        paused_since_ms: None,
-        backlog: None,
-        lanes: Lane::ALL.into_iter().map(unknown).collect(),
-        next_due: None,
-        next_due_ms: None,
-        oldest_waiting: None,
-        oldest_waiting_ms: None,
-        oldest_waiting_age_ms: None,
-        consumers: None,
-        leader: None,
-        empty_in: None,
-        cause: None,
-        memory_bytes: None,
-        memory_error: None,
-        unserved_types: Vec::new(),
-        unread: Vec::new(),
-        error: Some(queue.with_keys(error)),
-        due: None,
-    }
-}
-
-fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
+fn show(reports: &[QueueReport], broker: &Broker, clock: &Clock) -> View {
     if reports.is_empty() {
         let none = format!("the namespace {} at {} has no queues yet", broker.namespace(), broker.shown());
         return none.into();
@@ -357,18 +161,18 @@ fn show(reports: &[Report], broker: &Broker, clock: &Clock) -> View {
 }
 
 /// Adds what the table does not say.
-fn remarks(mut view: View, reports: &[Report]) -> View {
+fn remarks(mut view: View, reports: &[QueueReport]) -> View {
     for (queue, unserved) in
         reports.iter().flat_map(|report| report.unserved_types.iter().map(move |of| (&report.queue, of)))
     {
-        let UnservedReport { job_type, jobs, did_you_mean, .. } = unserved;
+        let UnservedType { job_type, jobs, did_you_mean, .. } = unserved;
         let hint = did_you_mean.as_ref().map_or_else(String::new, |near| format!("; did you mean {near}?"));
         let count = if *jobs == 1 { "1 job waits".to_owned() } else { format!("{jobs} jobs wait") };
         view = view
             .then(format!("{count} in the queue {queue}: no live worker knows the type {job_type}{hint}"));
     }
     // The lines above name the types that no worker serves.
-    let others = |report: &Report| report.cause.clone().filter(|cause| cause.kind != "unserved_type");
+    let others = |report: &QueueReport| report.cause.clone().filter(|cause| cause.kind != "unserved_type");
     for (queue, cause) in reports.iter().filter_map(|report| Some((&report.queue, others(report)?))) {
         view = view.then(format!("{queue}: {}", harmless(&cause.text)));
     }

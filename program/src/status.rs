@@ -219,12 +219,12 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
         ("due", status.due.map(time)),
         (
             "waits for",
-            status.room.as_ref().map(|room| match Parking::unknown_type(room) {
+            status.waitlist.as_ref().map(|waitlist| match Parking::unknown_type(waitlist) {
                 Some(job_type) => format!("a worker that knows the type {job_type}"),
-                None if room.starts_with("fair:") => {
+                None if waitlist.starts_with("fair:") => {
                     "its turn: the queue is shared between the values of a field".to_owned()
                 }
-                None => format!("the gate {room}; see `streamfleet gates list`"),
+                None => format!("the gate {waitlist}; see `streamfleet gates list`"),
             }),
         ),
         ("worker", status.worker.clone()),
@@ -246,20 +246,17 @@ pub(super) fn show(queue: &Queue, status: &Status, steps: Option<String>, clock:
     ];
     let mut view = output::facts(&facts);
     if !status.attempts.is_empty() {
-        let mut table = output::table(&[
-            Column::from("started"),
-            Column::from("took"),
-            Column::state("outcome"),
-            Column::wide("worker"),
-            Column::from("error"),
-        ]);
-        for attempt in &status.attempts {
-            let [outcome, worker] = [&attempt.outcome, &attempt.worker].map(|text| harmless(text));
-            // An error keeps its line breaks.
-            let error = attempt.error.clone();
-            table.add_row([time(attempt.started), short(attempt.duration()), outcome, worker, error]);
-        }
-        view = view.then(table);
+        view = view.then(output::table_of(
+            &status.attempts,
+            &[
+                (Column::from("started"), &|attempt| time(attempt.started)),
+                (Column::from("took"), &|attempt| short(attempt.duration())),
+                (Column::state("outcome"), &|attempt| harmless(&attempt.outcome)),
+                (Column::wide("worker"), &|attempt| harmless(&attempt.worker)),
+                // An error keeps its line breaks.
+                (Column::from("error"), &|attempt| attempt.error.clone()),
+            ],
+        ));
     }
     let shown = &status.log[status.log.len().saturating_sub(LOG_SHOWN)..];
     if !shown.is_empty() {

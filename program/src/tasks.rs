@@ -3,9 +3,9 @@
 
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
-use streamfleet_engine::admin::{TaskAction, TaskState};
+use streamfleet_engine::admin::TaskState;
 use streamfleet_operations::Control;
-use streamfleet_operations::tasks::{self, TaskList, TaskReport};
+use streamfleet_operations::tasks::{self, Order, TaskList, TaskReport};
 
 use super::actor::{ActorArgs, told};
 use super::exit::Exit;
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 impl Args {
     /// Whether a signal stops it gracefully.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self.action, Action::Undo { .. })
+        matches!(self.action, Action::Resume { .. } | Action::Undo { .. })
     }
 }
 
@@ -60,7 +60,12 @@ enum Action {
     Pause(Change),
     /// Continue a task that was paused.
     #[command(after_help = "Example:\n  streamfleet tasks resume 0b5ff109")]
-    Resume(Change),
+    Resume {
+        #[command(flatten)]
+        change: Change,
+        #[command(flatten)]
+        wait: WaitArgs,
+    },
     /// Stop a task for good. What it has changed stays as it is, and jobs that it has replayed go on.
     #[command(after_help = "Example:\n  streamfleet tasks stop 0b5ff109 --by ann")]
     Stop(Change),
@@ -84,15 +89,15 @@ struct Change {
 }
 
 /// Whether a command waits for the task that it begins.
-#[derive(clap::Args, Debug, Clone, Copy)]
+#[derive(clap::Args, Debug, Clone, Copy, Default)]
 pub(crate) struct WaitArgs {
-    /// Begin the task, and do not wait for its end: the fleet carries it out.
+    /// Do not wait for the end of the task: the fleet carries it out.
     #[arg(long)]
     pub(crate) detach: bool,
 }
 
 /// How a command about many jobs goes about them.
-#[derive(clap::Args, Debug, Clone, Copy)]
+#[derive(clap::Args, Debug, Clone, Copy, Default)]
 pub(crate) struct TaskArgs {
     /// Change at most this many jobs per time, such as 50/s, 300/m or 10/h. Default: as many as possible.
     #[arg(long, value_parser = rate)]
@@ -127,25 +132,28 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let broker = context.broker().await?;
     let queue = broker.queue(args.queue);
-    let changed = match args.action {
+    let (Change { id, actor }, order) = match args.action {
         Action::List { repeat } => {
             return repeat.run(context.output, async || list(&broker, &queue, context).await).await;
         }
         Action::Show { id, repeat } => {
             return repeat.run(context.output, async || show(&id, &queue, context).await).await;
         }
-        Action::Pause(Change { id, actor }) => tasks::pause(&queue, &actor.actor(), &id).await,
-        Action::Resume(Change { id, actor }) => tasks::resume(&queue, &actor.actor(), &id).await,
-        Action::Stop(Change { id, actor }) => tasks::stop(&queue, &actor.actor(), &id).await,
+        Action::Pause(change) => (change, Order::Pause),
+        Action::Resume { change: Change { id, actor }, wait } => {
+            let resumed = tasks::change(&queue, &actor.actor(), &id, Order::Resume).await;
+            return finish(&queue, told(resumed?), wait, context).await;
+        }
+        Action::Stop(change) => (change, Order::Stop),
         Action::Undo { change: Change { id, actor }, wait } => {
             let begun = told(tasks::undo(&queue, &actor.actor(), &id).await?);
             return finish(&queue, begun, wait, context).await;
         }
     };
-    print(&told(changed?), context)
+    print(&told(tasks::change(&queue, &actor.actor(), &id, order).await?), context)
 }
 
-/// Waits for the end of a task that has begun, unless nobody wants to, and prints how it fares.
+/// Waits for the end of a task that has begun or goes on, unless nobody wants to, and prints how it fares.
 pub(crate) async fn finish(
     queue: &Queue,
     begun: TaskReport,
@@ -160,12 +168,10 @@ pub(crate) async fn finish(
     Ok(exit(&ended))
 }
 
-/// Carries a task on until it is over, with a progress bar. A signal leaves it running, and the command says so.
+/// Carries a task on until nothing is left to do, with a progress bar. A signal leaves it running, and the command says so.
 pub(crate) async fn wait(queue: &Queue, begun: &TaskReport, context: &Context) -> anyhow::Result<TaskReport> {
-    let is_replay = matches!(begun.task.action, TaskAction::Replay(_));
-    if is_replay && queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none()) {
-        let name = queue.name();
-        output::print_stderr(&format!("no worker serves the queue {name}: the task goes on when one does"));
+    if let Some(hint) = begun.hint.as_ref().filter(|_| begun.is_watched()) {
+        output::print_stderr(hint);
     }
     let bar = output::progress(context.output, Some(begun.total), "looked at");
     let progress = |looked: u64| bar.set_position(looked);
@@ -182,6 +188,9 @@ pub(crate) async fn wait(queue: &Queue, begun: &TaskReport, context: &Context) -
 /// What to know of a task that is not done.
 fn remark(report: &TaskReport) -> Option<String> {
     let TaskReport { id, queue, state, why, .. } = report;
+    if report.is_settled() && !report.task.state.is_over() {
+        return None;
+    }
     match report.task.state {
         TaskState::Done => None,
         TaskState::Stopped | TaskState::Failed => Some(format!("the task {id} is {state}: {why}")),
@@ -194,10 +203,10 @@ fn remark(report: &TaskReport) -> Option<String> {
 
 /// The exit code of a command that waited for a task.
 pub(crate) fn exit(report: &TaskReport) -> Exit {
-    match report.task.state {
-        TaskState::Done if report.is_complete() => Exit::Done,
-        TaskState::Done | TaskState::Stopped | TaskState::Failed => Exit::Failed,
-        TaskState::Canary | TaskState::Running | TaskState::Paused => Exit::Unfinished,
+    match (report.is_complete(), report.is_settled()) {
+        (true, _) => Exit::Done,
+        (false, true) => Exit::Failed,
+        (false, false) => Exit::Unfinished,
     }
 }
 
@@ -255,7 +264,7 @@ fn table(page: &TaskList, clock: &Clock) -> View {
             clock.time(report.task.begun),
             report.who.clone(),
             report.looked.to_string(),
-            report.left.to_string(),
+            report.left.map_or_else(|| "-".to_owned(), |left| left.to_string()),
             (report.done + report.requested).to_string(),
             report.refused.to_string(),
             report.filter.clone(),
@@ -278,12 +287,14 @@ fn facts(report: &TaskReport, clock: &Clock) -> View {
         ("kind", Some(what)),
         ("state", some(report.state)),
         ("why", some(&report.why)),
+        ("hint", report.hint.clone()),
         ("filter", some(&report.filter)),
         ("states", some(&report.states.join(", "))),
         ("begun", Some(format!("{} by {}", clock.time(report.task.begun), report.who))),
         ("reason", some(&report.reason)),
         ("rules", rules(report)),
-        ("looked at", Some(format!("{} of {}, about {} left", report.looked, report.total, report.left))),
+        ("looked at", Some(format!("{} of {}", report.looked, report.total))),
+        ("left", report.left.map(|left| left.to_string())),
         ("done", Some(done(report))),
         ("jobs", jobs(report)),
         ("error", report.error.clone()),
@@ -291,10 +302,15 @@ fn facts(report: &TaskReport, clock: &Clock) -> View {
 }
 
 fn rules(report: &TaskReport) -> Option<String> {
-    let rate = format!("{:.4} jobs/s", report.rate?);
-    let canary = report.replay.canary.map_or_else(String::new, |canary| format!(", canary {canary}"));
-    let stop = report.replay.stop_at.map_or_else(String::new, |share| format!(", stops at {share} % deaths"));
-    Some(format!("{rate}{canary}{stop}"))
+    let replay = &report.replay;
+    let rules = [
+        report.rate.map(|rate| format!("{rate:.4} jobs/s")),
+        replay.canary.filter(|canary| *canary > 0).map(|canary| format!("canary {canary}")),
+        replay.stop_at.map(|share| format!("stops at {share} % deaths")),
+        replay.all_steps.filter(|all| *all).map(|_| "all steps".to_owned()),
+    ];
+    let rules: Vec<String> = rules.into_iter().flatten().collect();
+    (!rules.is_empty()).then(|| rules.join(", "))
 }
 
 fn done(report: &TaskReport) -> String {
@@ -303,7 +319,12 @@ fn done(report: &TaskReport) -> String {
     if report.requested > 0 {
         parts.push(format!("{} running and asked to stop", report.requested));
     }
-    parts.extend(report.kept.iter().map(|(why, count)| format!("{count} left alone ({why})")));
+    parts.extend(report.kept.iter().map(|(why, count)| match report.replay.max_replays {
+        None => format!("{count} left alone ({why})"),
+        Some(most) => format!(
+            "{count} left alone (gone meanwhile, or replayed by tasks {most} times, which --max-replays raises)"
+        ),
+    }));
     if report.failed > 0 {
         parts.push(format!("{} failed", report.failed));
     }

@@ -96,7 +96,7 @@ impl DevServer {
     ///
     /// # Errors
     ///
-    /// As [`Builder::start`].
+    /// The errors of [`Builder::start`].
     pub async fn start(folder: &Path) -> Result<Self, StartError> {
         Self::builder().start(folder).await
     }

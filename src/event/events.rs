@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Event;
+use super::{Event, QueueEvent, RedisEvent};
+use crate::job::QueueName;
 
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;
 
@@ -42,7 +43,12 @@ impl Events {
     /// Reports to every listener that Redis did not do what was asked.
     #[doc(hidden)]
     pub fn redis_error(&self, kind: &str, error: &impl fmt::Display) {
-        self.emit(&Event::RedisError { kind, error: &error.to_string() });
+        self.emit(&Event::Redis(RedisEvent::Error { kind, error: &error.to_string() }));
+    }
+
+    /// Reports to every listener what happened to a queue.
+    pub fn of_queue(&self, queue: &QueueName, event: QueueEvent<'_>) {
+        self.emit(&Event::Queue { queue, event });
     }
 
     /// Reports an event to every listener.

@@ -1,4 +1,42 @@
-//! How programs that handlers run end.
+//! What happens to the programs that handlers run, and how they end.
+
+use crate::job::{JobType, PoolName};
+
+/// Something that happened to the programs that handlers run.
+#[derive(Debug, Clone, Copy)]
+pub enum ProgramEvent<'a> {
+    /// A program that a handler ran has ended, or could not be started.
+    ChildEnded {
+        /// The type of the job whose program it was.
+        job_type: &'a JobType,
+        /// How it ended.
+        ending: ChildEnding,
+    },
+    /// What the programs of a pool are doing. Reported every second.
+    Pool {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How many have a job, and take others after it.
+        busy: usize,
+        /// How many are ready and have none.
+        idle: usize,
+        /// How many are being started.
+        starting: usize,
+        /// How many take no more jobs, and end when they have none.
+        leaving: usize,
+        /// How many bytes of RAM they use together.
+        memory: u64,
+    },
+    /// A program of a pool has ended, or could not be started.
+    PoolEnded {
+        /// The pool.
+        pool: &'a PoolName,
+        /// How it ended.
+        ending: PoolEnding,
+        /// How it ended, for people, with the end of its standard error.
+        why: &'a str,
+    },
+}
 
 /// How a program that a handler ran ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,22 +81,24 @@ pub enum PoolEnding {
     NotStarted,
 }
 
-impl PoolEnding {
-    /// Every way to end.
-    pub const ALL: [Self; 11] = [
-        Self::MaxJobs,
-        Self::MaxLifetime,
-        Self::MaxMemory,
-        Self::Idle,
-        Self::Reload,
-        Self::Stopped,
-        Self::Exited,
-        Self::Crashed,
-        Self::Nonsense,
-        Self::Cut,
-        Self::NotStarted,
-    ];
+variants! {
+    /// Returns the value of the metrics' `reason` label.
+    PoolEnding {
+        MaxJobs = "max_jobs",
+        MaxLifetime = "max_lifetime",
+        MaxMemory = "max_memory",
+        Idle = "idle",
+        Reload = "reload",
+        Stopped = "stopped",
+        Exited = "exited",
+        Crashed = "crashed",
+        Nonsense = "nonsense",
+        Cut = "cut",
+        NotStarted = "not_started",
+    }
+}
 
+impl PoolEnding {
     /// Returns true if the program failed, rather than being ended by its pool or ending in order.
     pub fn is_failure(self) -> bool {
         match self {
@@ -70,23 +110,6 @@ impl PoolEnding {
             | Self::Reload
             | Self::Stopped
             | Self::Exited => false,
-        }
-    }
-
-    /// Returns the value of the metrics' `reason` label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxJobs => "max_jobs",
-            Self::MaxLifetime => "max_lifetime",
-            Self::MaxMemory => "max_memory",
-            Self::Idle => "idle",
-            Self::Reload => "reload",
-            Self::Stopped => "stopped",
-            Self::Exited => "exited",
-            Self::Crashed => "crashed",
-            Self::Nonsense => "nonsense",
-            Self::Cut => "cut",
-            Self::NotStarted => "not_started",
         }
     }
 }

@@ -43,7 +43,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// As [`Builder::handler_for`].
+    /// The errors of [`Builder::handler_for`].
     pub fn pool_for(mut self, job_type: &str, policy: Policy, pool: &Pool) -> Result<Self, InvalidName> {
         self.register_pool(job_type.parse()?, policy, pool);
         Ok(self)

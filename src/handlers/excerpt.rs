@@ -43,8 +43,8 @@ impl Excerpt {
 
     /// Takes what the program has written.
     pub(super) fn push(&mut self, chunk: &[u8]) {
-        let room = HEAD_BYTES - self.head.len();
-        self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let left = HEAD_BYTES - self.head.len();
+        self.head.extend_from_slice(&chunk[..chunk.len().min(left)]);
         self.tail.extend_from_slice(chunk);
         self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         self.written = self.written.saturating_add(chunk.len());

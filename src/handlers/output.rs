@@ -23,7 +23,7 @@ pub(super) fn line(bytes: &[u8]) -> String {
     escaped(bytes, |_| false)
 }
 
-/// Does the same, but keeps the line breaks.
+/// Escapes what a log must not have, but keeps the line breaks.
 pub(super) fn lines(bytes: &[u8]) -> String {
     escaped(bytes, |c| c == '\n')
 }

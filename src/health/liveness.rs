@@ -8,12 +8,13 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 
 use crate::broker::Error;
+use crate::broker::mutex::lock;
 use crate::job::QueueName;
 
 /// A loop that waits for longer than this hangs. By then, a broken connection has been replaced, and so has a broken client.
@@ -90,7 +91,7 @@ impl Liveness {
     pub(crate) fn monitor(&self, who: &str, queue: Option<&QueueName>) -> Monitor {
         let what = queue.map_or_else(|| who.to_owned(), |queue| format!("{who} of {queue}"));
         let contact = match &self.shared.places {
-            Some(places) => Arc::clone(locked(places).entry(queue.cloned()).or_default()),
+            Some(places) => Arc::clone(lock(places).entry(queue.cloned()).or_default()),
             None => Arc::clone(&self.shared.contact),
         };
         let state = Arc::new(MonitorState {
@@ -100,7 +101,7 @@ impl Liveness {
             due: AtomicU64::new(0),
         });
         let monitor = Monitor { state, shared: Arc::clone(&self.shared) };
-        locked(&self.shared.monitors).push(monitor.clone());
+        lock(&self.shared.monitors).push(monitor.clone());
         monitor
     }
 
@@ -121,7 +122,7 @@ impl Liveness {
     /// Notes the death of a task that must not die.
     pub(crate) fn died(&self, what: String) {
         tracing::error!(what, "a loop of this process has died; restart the process");
-        let mut dead = locked(&self.shared.dead);
+        let mut dead = lock(&self.shared.dead);
         if dead.len() < DEAD_MAX {
             dead.push(what);
         }
@@ -130,9 +131,9 @@ impl Liveness {
     /// Returns everything that only a restart would fix, in words; empty while all is well.
     pub(crate) fn failures(&self) -> Vec<String> {
         let mut all: Vec<String> =
-            locked(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
+            lock(&self.shared.dead).iter().map(|what| format!("{what} has died")).collect();
         let now = self.shared.now_ms();
-        for monitor in &*locked(&self.shared.monitors) {
+        for monitor in &*lock(&self.shared.monitors) {
             let waiting_since = monitor.state.waiting_since.load(Ordering::Acquire);
             if let Some(waited) = monitor.state.contact.waited_too_long(waiting_since, now) {
                 let (what, seconds) = (&monitor.state.what, waited.as_secs());
@@ -242,7 +243,7 @@ impl Monitor {
                 && state.due.load(Ordering::Acquire) + ms(PROMPT) < now
         };
         let peers = |monitor: &&Self| Arc::ptr_eq(&monitor.state.contact, &self.state.contact);
-        locked(&self.shared.monitors).iter().filter(peers).any(|monitor| late(&monitor.state))
+        lock(&self.shared.monitors).iter().filter(peers).any(|monitor| late(&monitor.state))
     }
 
     /// Notes that the loop has a reason not to ask.
@@ -253,10 +254,6 @@ impl Monitor {
 
 fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

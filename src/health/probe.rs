@@ -1,10 +1,11 @@
 //! A process's answers to probes: has it started, is it alive, is it ready?
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 
+use crate::broker::mutex::lock;
 use crate::broker::{Broker, Error, Queue};
 use crate::health::{Liveness, QueueHealth};
 
@@ -100,7 +101,7 @@ impl Running {
 impl Probe {
     /// Notes that the process has not reached Redis yet, and keeps trying.
     pub(crate) fn set_waiting(&self) {
-        *self.lock() = State::Waiting;
+        *lock(&self.state) = State::Waiting;
     }
 
     pub(crate) fn set_working(
@@ -111,11 +112,11 @@ impl Probe {
     ) {
         let watched = |(queue, health)| WatchedQueue { queue, health, unanswered_at: None };
         let (broker, queues) = (broker.clone(), queues.into_iter().map(watched).collect());
-        *self.lock() = State::Working(Running { broker, liveness, queues });
+        *lock(&self.state) = State::Working(Running { broker, liveness, queues });
     }
 
     pub(crate) fn set_stopping(&self) {
-        *self.lock() = State::Stopping;
+        *lock(&self.state) = State::Stopping;
     }
 
     /// Asks Redis whether it answers, unless somebody just did, so that [`Probe::ready`] knows. The loops, which wait
@@ -125,7 +126,7 @@ impl Probe {
         if asked.is_some_and(|at| at.elapsed() < ASK_EVERY) {
             return;
         }
-        let (broker, queues) = match &*self.lock() {
+        let (broker, queues) = match &*lock(&self.state) {
             State::Working(work) => {
                 let queues: Vec<Queue> = work.queues.iter().map(|watched| watched.queue.clone()).collect();
                 (work.broker.clone(), queues)
@@ -140,7 +141,7 @@ impl Probe {
         };
         let now = Instant::now();
         *asked = Some(now);
-        if let State::Working(work) = &mut *self.lock() {
+        if let State::Working(work) = &mut *lock(&self.state) {
             for (watched, is_reachable) in work.queues.iter_mut().zip(are_reachable) {
                 watched.unanswered_at = (!is_reachable).then_some(now);
             }
@@ -154,7 +155,7 @@ impl Probe {
     ///
     /// What the process is still doing, in words.
     pub fn started(&self) -> Result<(), String> {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             State::Starting => Err("joining the queues".to_owned()),
             State::Waiting | State::Working(_) | State::Stopping => Ok(()),
         }
@@ -167,7 +168,7 @@ impl Probe {
     ///
     /// What hangs or has died, in words.
     pub fn alive(&self) -> Result<(), String> {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             State::Starting | State::Waiting | State::Stopping => Ok(()),
             State::Working(work) => {
                 let failures = work.liveness.failures();
@@ -183,7 +184,7 @@ impl Probe {
     ///
     /// Why it is not ready, in words.
     pub fn ready(&self) -> Result<(), String> {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             State::Starting | State::Waiting => Err("waiting for redis".to_owned()),
             State::Stopping => Err("stopping".to_owned()),
             State::Working(work) => work.ready(),
@@ -193,7 +194,7 @@ impl Probe {
     /// Returns the queues that a working process does not serve, with the reasons in words, and with the key if it is known: a
     /// key has another type, a permission is missing, or the part of a cluster that holds the queue does not answer.
     pub fn unserved(&self) -> Vec<String> {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             State::Starting | State::Waiting | State::Stopping => Vec::new(),
             State::Working(work) => work.unserved(),
         }
@@ -202,7 +203,7 @@ impl Probe {
     /// Returns true if Redis answers for each of the queues, so that nothing is lost if the process stops now. A
     /// refused queue has nothing to lose.
     pub(crate) fn in_touch(&self) -> bool {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             State::Starting | State::Waiting | State::Stopping => false,
             State::Working(work) => {
                 let answers =
@@ -214,11 +215,7 @@ impl Probe {
 
     /// Returns true if the process has begun to stop.
     pub fn is_stopping(&self) -> bool {
-        matches!(&*self.lock(), State::Stopping)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        matches!(&*lock(&self.state), State::Stopping)
     }
 }
 

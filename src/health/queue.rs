@@ -1,8 +1,9 @@
 //! What a queue's loops know about its Redis: whether it answers, whether it refuses, and how many members the group has.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use crate::broker::mutex::lock;
 use crate::job::Pacing;
 
 /// What the loops of one queue know about its Redis.
@@ -42,7 +43,7 @@ impl QueueHealth {
 
     /// Notes why the queue cannot be served. Returns true if that is news.
     pub(crate) fn set_refused(&self, why: String) -> bool {
-        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = lock(&self.refusal);
         self.is_refused.store(true, Ordering::Relaxed);
         refusal.replace(why.clone()).is_none_or(|known| known != why)
     }
@@ -52,14 +53,14 @@ impl QueueHealth {
         if !self.is_refused.load(Ordering::Relaxed) {
             return false;
         }
-        let mut refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refusal = lock(&self.refusal);
         self.is_refused.store(false, Ordering::Relaxed);
         refusal.take().is_some()
     }
 
     /// Returns why the queue cannot be served; `None` if there is no known reason.
     pub(crate) fn refusal(&self) -> Option<String> {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.refusal).clone()
     }
 
     pub(crate) fn set_consumers(&self, consumers: u64) {

@@ -13,7 +13,7 @@ use super::publisher::Publisher;
 use super::{Config, NotificationReceiver, NotificationSender, Publish, length};
 use crate::batcher::lossy_queue;
 use crate::broker::{Broker, Queue};
-use crate::event::{Ending, Event, Events};
+use crate::event::{Ending, Event, Events, QueueEvent};
 use crate::job::ConsumerName;
 
 /// The most notifications that may wait for one hook.
@@ -90,7 +90,8 @@ fn forward(
     worker: &ConsumerName,
 ) {
     // Hooks have their own timer in every process.
-    let to_hooks = !hooks.is_empty() && !matches!(event, Event::QueueLength { .. });
+    let to_hooks =
+        !hooks.is_empty() && !matches!(event, Event::Queue { event: QueueEvent::QueueLength { .. }, .. });
     let to_stream = match publish {
         Publish::None => false,
         Publish::Failures => {

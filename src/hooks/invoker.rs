@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::NotificationReceiver;
 use super::hook::ErasedHook;
 use super::notification::Notification;
-use crate::event::{Event, Events, HookFailure, Recipient};
+use crate::event::{Event, Events, HookFailure, Recipient, ReportEvent};
 
 /// A call that waits is ended on its thread by its time limit. A call that blocks its thread is abandoned this much later.
 const MARGIN: Duration = Duration::from_millis(500);
@@ -54,12 +54,8 @@ impl Invoker {
     pub(super) async fn run(self, mut receiver: NotificationReceiver, stop: CancellationToken) {
         let mut threads = Threads { current: None, alive: Arc::new(()) };
         loop {
-            let notification = tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
-                notification = receiver.items.recv() => notification,
-            };
-            let Some(notification) = notification else { break };
+            let received = stop.run_until_cancelled(receiver.items.recv()).await;
+            let Some(notification) = received.flatten() else { break };
             self.call(notification, self.limit, &mut threads).await;
             self.note_dropped(receiver.dropped.take());
         }
@@ -98,12 +94,15 @@ impl Invoker {
             }
         };
         let (hook, (kind, error)) = (self.hook.name(), &failure);
-        self.events.emit(&Event::HookFailed { hook, kind: *kind, error });
+        self.events.emit(&Event::Report(ReportEvent::HookFailed { hook, kind: *kind, error }));
     }
 
     fn note_dropped(&self, notifications: u64) {
         if notifications > 0 {
-            self.events.emit(&Event::NotificationsDropped { recipient: Recipient::Hook, notifications });
+            self.events.emit(&Event::Report(ReportEvent::NotificationsDropped {
+                recipient: Recipient::Hook,
+                notifications,
+            }));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::event::{Ending, Event, Finished};
+use crate::event::{Ending, Event, Finished, QueueEvent};
 use crate::job::{ConsumerName, DeadReason, JobId, JobType, QueueName, cut};
 
 /// The longest error text in the stream, in bytes. Longer ones are cut.
@@ -113,63 +113,23 @@ impl Notification {
                 Some(Self::BeforeHandle(BeforeHandle { about, wait }))
             }
             Event::Finished(ref finished) => Self::of_end(finished, worker),
-            Event::QueueLength { queue, waiting, running, delayed, dead, oldest_waiting } => {
+            Event::Queue {
+                queue,
+                event: QueueEvent::QueueLength { waiting, running, delayed, dead, oldest_waiting },
+            } => {
                 let queue = queue.clone();
                 let length = QueueLength { queue, waiting, running, delayed, dead, oldest_waiting };
                 Some(Self::QueueLength(length))
             }
             Event::Ran { .. }
-            | Event::Lost { .. }
-            | Event::ChildEnded { .. }
-            | Event::PoolPrograms { .. }
-            | Event::PoolProgramEnded { .. }
-            | Event::Joined { .. }
-            | Event::LongestRun { .. }
-            | Event::Limited { .. }
-            | Event::PromoterPolled { .. }
-            | Event::Evicted { .. }
-            | Event::Archived { .. }
-            | Event::ArchiveFailed { .. }
-            | Event::Campaigns { .. }
-            | Event::CampaignStopped { .. }
-            | Event::TaskFailed { .. }
-            | Event::TypeUnserved { .. }
-            | Event::UnservedTypes { .. }
-            | Event::Surveyed { .. }
-            | Event::RoundTrip { .. }
-            | Event::Reconnected { .. }
             | Event::Failed { .. }
-            | Event::Fenced { .. }
-            | Event::Parked { .. }
-            | Event::Admitted { .. }
-            | Event::Sorted { .. }
-            | Event::LetOut { .. }
-            | Event::SetAside { .. }
-            | Event::ClockSetBack { .. }
-            | Event::Served { .. }
-            | Event::Unserved { .. }
-            | Event::LeaseLost { .. }
-            | Event::Claimed { .. }
-            | Event::OrphansReclaimed { .. }
-            | Event::BodiesLost { .. }
-            | Event::Promoted { .. }
-            | Event::GroupRecreated { .. }
-            | Event::Leading { .. }
-            | Event::Read { .. }
-            | Event::Stopping
-            | Event::RedisError { .. }
-            | Event::IncidentChanged { .. }
-            | Event::Incidents { .. }
-            | Event::AlertSent { .. }
-            | Event::AlertFailed { .. }
-            | Event::Contact { .. }
-            | Event::CronTicked { .. }
-            | Event::CronSkipped { .. }
-            | Event::HookFailed { .. }
-            | Event::Published { .. }
-            | Event::Exported { .. }
-            | Event::Unexported { .. }
-            | Event::NotificationsDropped { .. } => None,
+            | Event::Lost { .. }
+            | Event::Queue { .. }
+            | Event::Program(_)
+            | Event::Redis(_)
+            | Event::Report(_)
+            | Event::Alert(_)
+            | Event::Stopping => None,
         }
     }
 

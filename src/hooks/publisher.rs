@@ -12,7 +12,7 @@ use super::NotificationReceiver;
 use super::notification::Notification;
 use crate::batcher::{BatchLimits, finish};
 use crate::broker::{Broker, Error};
-use crate::event::{Event, Events, Recipient};
+use crate::event::{Event, Events, Recipient, ReportEvent};
 use crate::job::{QueueName, jittered};
 
 /// What is sent together, over all queues. A flood is published no more often.
@@ -53,10 +53,9 @@ impl Publisher {
                 pause = PAUSES.0;
                 continue;
             }
-            tokio::select! {
-                biased;
-                () = stop.cancelled() => continue,
-                () = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random())) => {}
+            let paused = tokio::time::sleep(jittered(pause, 0.5..1.5, rand::random()));
+            if stop.run_until_cancelled(paused).await.is_none() {
+                continue;
             }
             pause = (2 * pause).min(PAUSES.1);
             // The time of an event is the time of its entry, so what is old by now would have the wrong time.
@@ -82,7 +81,7 @@ impl Publisher {
         let sent = self.broker.queue(queue.clone()).events().publish(self.max_length, &events).await;
         let notifications = notifications.len() as u64;
         match &sent {
-            Ok(()) => self.events.emit(&Event::Published { events: notifications }),
+            Ok(()) => self.events.emit(&Event::Report(ReportEvent::Published { events: notifications })),
             Err(error) => {
                 self.events.redis_error(error.kind(), error);
                 self.note_dropped(notifications);
@@ -93,7 +92,10 @@ impl Publisher {
 
     fn note_dropped(&self, notifications: u64) {
         if notifications > 0 {
-            self.events.emit(&Event::NotificationsDropped { recipient: Recipient::Stream, notifications });
+            self.events.emit(&Event::Report(ReportEvent::NotificationsDropped {
+                recipient: Recipient::Stream,
+                notifications,
+            }));
         }
     }
 }

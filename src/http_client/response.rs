@@ -1,9 +1,11 @@
 //! A response whose body is read piece by piece, up to a limit.
 
+use std::time::Duration;
+
 use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Incoming;
-use hyper::header::HeaderMap;
+use hyper::header::{HeaderMap, RETRY_AFTER};
 use hyper::http::response::Parts;
 
 use super::Error;
@@ -26,6 +28,12 @@ impl Response {
 
     pub fn headers(&self) -> &HeaderMap {
         &self.head.headers
+    }
+
+    /// Returns the pause that the server asks for in seconds, but no longer than this.
+    pub fn pause(&self, longest: Duration) -> Option<Duration> {
+        let seconds: u64 = self.headers().get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+        Some(Duration::from_secs(seconds).min(longest))
     }
 
     /// Reads until `into` has `max` bytes or the body ends. The rest of a longer body is left, and the connection is

@@ -7,12 +7,13 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::broker::DeadLetter;
+use crate::broker::mutex::lock;
 use crate::job::{QueueName, Timestamp};
 
 /// The archive of one queue. Clones share its file.
@@ -84,7 +85,7 @@ impl Archive {
 
 impl Shared {
     fn append(&self, lines: &[u8], now: Timestamp) -> io::Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if open.as_ref().is_some_and(|open| self.is_full(open) || !open.is_in_place()) {
             *open = None;
         }

@@ -11,7 +11,7 @@ pub(super) use retry::retry;
 
 use super::Context;
 use crate::broker::{ClaimFrom, Error};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{ClockReading, ClockWatch, ConsumerName, EntryId, Lane, Lease};
 use crate::sabotage::{self, Sabotage};
 
@@ -147,12 +147,12 @@ impl<'a> Claimer<'a> {
                 break;
             };
             if claimed.deleted > 0 {
-                context.events.emit(&Event::BodiesLost { queue, entries: claimed.deleted });
+                context.events.of_queue(queue, QueueEvent::BodiesLost { entries: claimed.deleted });
             }
             if claimed.entries.is_empty() {
                 pages -= 1;
             } else {
-                context.events.emit(&Event::Claimed { queue, jobs: claimed.entries.len() as u64 });
+                context.events.of_queue(queue, QueueEvent::Claimed { jobs: claimed.entries.len() as u64 });
                 self.has_settled = true;
             }
             self.heed(lost::settle_all(context, lane, claimed.entries)).await?;

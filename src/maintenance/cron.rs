@@ -23,7 +23,7 @@ use super::Context;
 use super::leader_view::LeaderView;
 use crate::broker::{CronState, Error, Kept, RESEND_WITHIN, drawn_call};
 use crate::cron::{Due, Entry, IN_TIME, Progress, in_time};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{CronName, Pacing, Timestamp, jittered};
 use crate::sabotage::{self, Sabotage};
 
@@ -283,11 +283,11 @@ impl CronRunner {
             }
             row.set(next);
             if skipped > 0 {
-                events.emit(&Event::CronSkipped { queue: queue.name(), entry: name, ticks: skipped });
+                events.of_queue(queue.name(), QueueEvent::CronSkipped { entry: name, ticks: skipped });
             }
             if !ticks.is_empty() {
                 let (jobs, late) = (ticks.len(), now.since(last));
-                events.emit(&Event::CronTicked { queue: queue.name(), entry: name, jobs, late });
+                events.of_queue(queue.name(), QueueEvent::CronTicked { entry: name, jobs, late });
             }
         }
         Ok(true)
@@ -334,10 +334,8 @@ fn refresh_after(live: u64) -> Duration {
 }
 
 async fn pause(context: &Context) {
-    tokio::select! {
-        () = context.stop.cancelled() => {}
-        () = tokio::time::sleep(jittered(PAUSE, 0.0..1.0, rand::random())) => {}
-    }
+    let pause = jittered(PAUSE, 0.0..1.0, rand::random());
+    context.stop.run_until_cancelled(tokio::time::sleep(pause)).await;
 }
 
 /// Submits these ticks. Returns false if another process was first. If an answer is lost, asks again: nothing else tells

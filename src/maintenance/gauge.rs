@@ -10,7 +10,7 @@ use super::Context;
 use super::cron::UnhandledTick;
 use super::sampler::LastSurvey;
 use crate::broker::{Extras, QueueSnapshot};
-use crate::event::Event;
+use crate::event::QueueEvent;
 
 /// Reports until stopped.
 pub(super) async fn run(
@@ -34,13 +34,15 @@ pub(super) async fn run(
 
 fn emit(context: &Context, snapshot: &QueueSnapshot, cron_overdue: Duration, took: Duration) {
     let queue = context.queue.name();
-    context.events.emit(&Event::QueueLength {
+    context.events.of_queue(
         queue,
-        waiting: snapshot.waiting(),
-        running: snapshot.running(),
-        delayed: snapshot.delayed,
-        dead: snapshot.dead,
-        oldest_waiting: snapshot.oldest_waiting(),
-    });
-    context.events.emit(&Event::Surveyed { queue, snapshot, cron_overdue, took });
+        QueueEvent::QueueLength {
+            waiting: snapshot.waiting(),
+            running: snapshot.running(),
+            delayed: snapshot.delayed,
+            dead: snapshot.dead,
+            oldest_waiting: snapshot.oldest_waiting(),
+        },
+    );
+    context.events.of_queue(queue, QueueEvent::Surveyed { snapshot, cron_overdue, took });
 }

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use super::cron::UnhandledTick;
 use super::leader_view::LeaderView;
 use super::{
-    Context, claimer, gauge, letters, orphans, promoter, reaper, rooms, sampler, sweeper, task_runner,
-    trimmer, unserved, waker,
+    Context, claimer, gauge, letters, orphans, promoter, reaper, sampler, sweeper, task_runner, trimmer,
+    unserved, waitlists, waker,
 };
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{Pacing, Timestamp, jittered};
 use crate::leadership::{Leadership, Term};
 
@@ -70,7 +70,7 @@ pub(super) async fn run(context: Context, view: watch::Sender<LeaderView>, unhan
     let tenure = tenure(context.lease);
     let (mut leadership, mut asked_in_vain) = (Leadership::new(tenure, &context.stop), 0_u32);
     let monitor = context.liveness.monitor("the leader election", Some(context.queue.name()));
-    let report = |leading| context.events.emit(&Event::Leading { queue: context.queue.name(), leading });
+    let report = |leading| context.events.of_queue(context.queue.name(), QueueEvent::Leading { leading });
     let (mut chore, mut clock) = (context.chore(tenure / 3).jitter(1.0..1.0), ClockSeen::default());
     while chore.tick().await {
         let asked = Instant::now();
@@ -80,7 +80,7 @@ pub(super) async fn run(context: Context, view: watch::Sender<LeaderView>, unhan
             (context.consumers)(answer.consumers);
             let back = clock.set_back([asked, Instant::now()], answer.now);
             if back > REPORTED_FROM && (leads || leadership.is_held()) {
-                context.events.emit(&Event::ClockSetBack { queue: context.queue.name(), by: back });
+                context.events.of_queue(context.queue.name(), QueueEvent::ClockSetBack { by: back });
             }
             let news = LeaderView { revision, leads, pacing, steps: clock.steps };
             view.send_if_modified(|known| std::mem::replace(known, news) != news);
@@ -134,7 +134,7 @@ fn begin(
     start("task runner", Box::pin(task_runner::run(own())));
     start("trimmer", Box::pin(trimmer::run(own())));
     start("search for deleted dead letters", Box::pin(letters::run(own())));
-    start("waiting lists", Box::pin(rooms::run(own())));
+    start("waiting lists", Box::pin(waitlists::run(own())));
     start("watch over unserved types", Box::pin(unserved::run(own())));
     start("gauge", Box::pin(gauge::run(own(), (Arc::clone(unhandled), last_survey))));
     start("sampler", Box::pin(sampler::run(own(), survey)));

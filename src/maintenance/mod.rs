@@ -7,8 +7,8 @@
 //! [sweeper](sweeper) (cancellation requests that can no longer take effect), the search for deleted [letters](letters)
 //! (what dead letters held that somebody deleted by hand), the [trimmer](trimmer) (dead letters beyond the queue's limits,
 //! which go to the [archive](archive) first), the [task runner](task_runner) (what people do to many jobs at once), the
-//! [rooms](rooms) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker knows),
-//! the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need
+//! [waiting lists](waitlists) (jobs that wait for a gate), the watch over [unserved](unserved) types (jobs whose type no live worker
+//! knows), the [gauge](gauge) (the queue's state) and the [sampler](sampler) (the same once a minute, for charts). Recurring jobs need
 //! no leader: every process handles [them](cron).
 
 mod archive;
@@ -21,12 +21,12 @@ mod letters;
 mod orphans;
 mod promoter;
 mod reaper;
-mod rooms;
 mod sampler;
 mod sweeper;
 mod task_runner;
 mod trimmer;
 mod unserved;
+mod waitlists;
 mod waker;
 
 use std::sync::Arc;

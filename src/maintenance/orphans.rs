@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Context, claimer};
 use crate::broker::{Error, MAX_RECLAIMED};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{ConsumerName, EntryId, Lane, Lease};
 
 /// The pause between two passes is this many leases …
@@ -40,7 +40,7 @@ pub(super) async fn run(context: Context) {
         chore.next_about(search.pause());
         // Includes what was made pending before an error.
         if count > 0 {
-            context.events.emit(&Event::OrphansReclaimed { queue: context.queue.name(), count });
+            context.events.of_queue(context.queue.name(), QueueEvent::OrphansReclaimed { count });
         }
     }
 }

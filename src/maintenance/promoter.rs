@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use super::Context;
 use crate::broker::{Error, Link, Promoted, Role};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::jittered;
 
 /// The most jobs that one script moves. That takes Redis one to three milliseconds.
@@ -50,7 +50,7 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
     let all = (0..scripts).map(|_| context.queue.promote(BATCH));
     let all = futures_util::future::join_all(all).await;
     for promoted in all.iter().flatten() {
-        context.events.emit(&Event::PromoterPolled { queue: context.queue.name() });
+        context.events.of_queue(context.queue.name(), QueueEvent::PromoterPolled);
         emit(context, *promoted);
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();
@@ -87,6 +87,6 @@ async fn listen(context: Context, nudged: Arc<Notify>) {
 fn emit(context: &Context, promoted: Promoted) {
     if promoted.moved > 0 {
         let queue = context.queue.name();
-        context.events.emit(&Event::Promoted { queue, jobs: promoted.moved, late: promoted.late });
+        context.events.of_queue(queue, QueueEvent::Promoted { jobs: promoted.moved, late: promoted.late });
     }
 }

@@ -91,7 +91,7 @@ mod tests {
             is_complete(&snapshot)
         };
         let parts =
-            [Part::Delayed, Part::Dead, Part::Rooms, Part::Queue, Part::Leader, Part::Cron, Part::Gates];
+            [Part::Delayed, Part::Dead, Part::Waitlists, Part::Queue, Part::Leader, Part::Cron, Part::Gates];
         assert_eq!(parts.map(without), [false, false, false, false, true, true, true]);
     }
 }

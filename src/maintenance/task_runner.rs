@@ -1,14 +1,14 @@
 //! Carries out tasks: work on many jobs or dead letters, page by page. Scripts decide by the state in Redis what is left to do, so two
 //! processes that do this at once do nothing twice. A task that Redis refuses to carry out keeps no other from going on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::Context;
 use crate::broker::{Advance, Error, KnownTask};
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::task::ReplayCounts;
 
 /// How often a task with more to do is advanced.
@@ -27,6 +27,10 @@ struct Known {
     refused: BTreeMap<String, Instant>,
     /// What was last seen of each that replays letters.
     seen: BTreeMap<String, ReplayCounts>,
+    /// Replays that are over, of which nothing more is reported. Those that were over before this process led the queue are not its own.
+    ended: BTreeSet<String>,
+    /// Whether it has looked at the tasks before: whatever is new since has begun in its time.
+    has_looked: bool,
     /// What has happened since the last report.
     moved: Moved,
 }
@@ -48,9 +52,19 @@ struct Running {
 }
 
 impl Known {
+    /// Whether there is nothing to do for a task. One that others have ended is looked at once more, for what it has done.
+    fn is_passed(&mut self, id: &str, is_replay: bool, is_active: bool) -> bool {
+        if is_active {
+            return self.refused.contains_key(id);
+        }
+        let is_new = is_replay && self.ended.insert(id.to_owned());
+        !is_new || !self.has_looked
+    }
+
     /// Notes how the jobs of a replay have ended so far. What happened before this process led the queue is not its own.
     fn note(&mut self, id: &str, now: ReplayCounts) {
-        let Some(before) = self.seen.insert(id.to_owned(), now) else { return };
+        let new = if self.has_looked { ReplayCounts::default() } else { now };
+        let before = self.seen.insert(id.to_owned(), now).unwrap_or(new);
         let died = |counts: &ReplayCounts| counts.died + counts.died_otherwise + counts.needs_decision;
         self.moved.replayed += now.replayed.saturating_sub(before.replayed);
         self.moved.succeeded += now.succeeded.saturating_sub(before.succeeded);
@@ -67,7 +81,7 @@ pub(super) async fn run(context: Context) {
         };
         let Moved { replayed, succeeded, died } = std::mem::take(&mut known.moved);
         let queue = context.queue.name();
-        context.events.emit(&Event::Campaigns { queue, running: replays, replayed, succeeded, died });
+        context.events.of_queue(queue, QueueEvent::Campaigns { running: replays, replayed, succeeded, died });
         if replays + others > 0 {
             chore.next_in(TICK);
         }
@@ -79,9 +93,10 @@ async fn advance(context: &Context, known: &mut Known) -> Result<Running, Error>
     let tasks = context.queue.tasks().known().await?;
     known.refused.retain(|id, since| since.elapsed() < LOOK && tasks.iter().any(|task| task.id == *id));
     known.seen.retain(|id, _| tasks.iter().any(|task| task.id == *id));
+    known.ended.retain(|id| tasks.iter().any(|task| task.id == *id));
     let mut running = Running::default();
-    for KnownTask { id, is_replay, .. } in tasks.into_iter().filter(|task| task.is_active) {
-        if known.refused.contains_key(&id) {
+    for KnownTask { id, is_replay, is_active, .. } in tasks {
+        if known.is_passed(&id, is_replay, is_active) {
             continue;
         }
         match advance_one(context, known, &id).await {
@@ -94,6 +109,7 @@ async fn advance(context: &Context, known: &mut Known) -> Result<Running, Error>
             }
         }
     }
+    known.has_looked = true;
     Ok(running)
 }
 
@@ -113,11 +129,11 @@ async fn advance_one(context: &Context, known: &mut Known, id: &str) -> Result<b
             Advance::Idle => return Ok(false),
             Advance::Stopped(why) => {
                 let queue = context.queue.name();
-                context.events.emit(&Event::CampaignStopped { queue, campaign: id, why: &why });
+                context.events.of_queue(queue, QueueEvent::CampaignStopped { campaign: id, why: &why });
                 return Ok(false);
             }
             Advance::Failed(why) => {
-                context.events.emit(&Event::TaskFailed { queue: context.queue.name(), task: id, why: &why });
+                context.events.of_queue(context.queue.name(), QueueEvent::TaskFailed { task: id, why: &why });
                 return Ok(false);
             }
         }
@@ -146,5 +162,10 @@ mod tests {
         assert_eq!(known.moved, Moved { replayed: 3, succeeded: 1, died: 2 });
         known.note("a", counts(0, 0, 0));
         assert_eq!(known.moved.replayed, 3, "somebody wrote the key");
+        assert!(known.is_passed("old", true, false), "it was over before");
+        known.has_looked = true;
+        assert!(!known.is_passed("c", true, false) && known.is_passed("c", true, false));
+        known.note("c", counts(2, 2, 0));
+        assert_eq!(known.moved.replayed, 5, "a command has carried it out between two looks");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Archive, Context};
 use crate::broker::{DeadLetter, Error, Evicted, Extras, LetterLimits, QueueSnapshot};
-use crate::event::Event;
+use crate::event::QueueEvent;
 
 /// How often the trimmer checks whether a letter has to go.
 const EVERY: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub(super) async fn run(context: Context) {
         let batch = chore.note(batch(&context, &mut letters).await);
         // Includes what was dropped before an error.
         if letters > 0 {
-            context.events.emit(&Event::Evicted { queue: context.queue.name(), letters });
+            context.events.of_queue(context.queue.name(), QueueEvent::Evicted { letters });
         }
         if letters >= BATCH && batch.is_some() {
             chore.next_about(PAUSE);
@@ -95,11 +95,11 @@ async fn archived(
     let queue = context.queue.name();
     match archive.append(&letters, snapshot.now).await {
         Ok(()) => {
-            context.events.emit(&Event::Archived { queue, letters: letters.len() as u64 });
+            context.events.of_queue(queue, QueueEvent::Archived { letters: letters.len() as u64 });
             Ok(letters)
         }
         Err(error) => {
-            context.events.emit(&Event::ArchiveFailed { queue, why: &error.to_string() });
+            context.events.of_queue(queue, QueueEvent::ArchiveFailed { why: &error.to_string() });
             Ok(Vec::new())
         }
     }

@@ -1,4 +1,4 @@
-//! Watches the rooms of types that no live worker knows: reports them, and ends the jobs that have waited there for too
+//! Watches the waiting lists of types that no live worker knows: reports them, and ends the jobs that have waited there for too
 //! long. A job that is to end is first delivered to the leader, and then buried like any other attempt. If the leader
 //! dies in between, its entry is claimed like all others.
 
@@ -13,17 +13,17 @@ use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, KeepRecord, MAX_TAKEN, Overdue, TakenJob,
     UnknownType,
 };
-use crate::event::{Event, Finished};
+use crate::event::{Event, Finished, QueueEvent};
 use crate::job::nearest::nearest;
 use crate::job::{Envelope, JobId, JobSpec, JobType, Settlement, Timestamp, settle_unserved};
 
 /// The pause between two passes.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// The most commands of one pass that search for rooms. The next pass continues from there.
+/// The most commands of one pass that search for waiting lists. The next pass continues from there.
 const PAGES: usize = 20;
 
-/// The most calls of one pass that take jobs to bury, over all rooms.
+/// The most calls of one pass that take jobs to bury, over all waiting lists.
 const CALLS: usize = 20;
 
 /// How many jobs are buried at a time.
@@ -54,7 +54,7 @@ pub(super) async fn run(context: Context) {
     }
 }
 
-/// One walk through all rooms. It takes several passes if there are many.
+/// One walk through all waiting lists. It takes several passes if there are many.
 #[derive(Default)]
 struct Walk {
     /// Where the next pass continues.
@@ -75,7 +75,7 @@ impl Walk {
     async fn pass(&mut self, context: &Context) -> Result<(), Error> {
         let mut calls = CALLS;
         for _ in 0..PAGES {
-            let page = context.queue.unknown_rooms(self.from.as_deref()).await?;
+            let page = context.queue.unknown_waitlists(self.from.as_deref()).await?;
             // The clock of Redis may have been set forward, so that all waits look longer than they are.
             let until =
                 page.now.and_then(|now| self.shown.note(now, Instant::now(), context.unroutable_after));
@@ -88,10 +88,10 @@ impl Walk {
                 };
                 self.note(context, unknown);
                 let seen_for = self.seen.note(&unknown.job_type, Instant::now());
-                // A room that was emptied by hand is forgotten in the same way.
+                // A waiting list that was emptied by hand is forgotten in the same way.
                 if unserved_for.min(seen_for) >= context.unroutable_after || unknown.jobs == 0 {
                     let buried = bury(context, &unknown.job_type, (overdue, &mut calls)).await;
-                    // A room that Redis refuses keeps no job of another type from its end.
+                    // A waiting list that Redis refuses keeps no job of another type from its end.
                     if let Err(error) = buried {
                         if error.is_transient() {
                             return Err(error);
@@ -144,28 +144,25 @@ impl Walk {
                 is_due
             }
             None => {
-                let has_room = self.reported.len() < MAX_REPORTED;
-                if has_room {
+                let is_listed = self.reported.len() < MAX_REPORTED;
+                if is_listed {
                     self.reported.insert(job_type.clone(), (Instant::now(), true));
                 }
-                has_room
+                is_listed
             }
         };
         if is_due {
             let near = nearest(job_type.as_str(), self.known.iter().map(JobType::as_str));
-            context.events.emit(&Event::TypeUnserved {
-                queue: context.queue.name(),
-                job_type,
-                jobs: *jobs,
-                near,
-            });
+            context
+                .events
+                .of_queue(context.queue.name(), QueueEvent::TypeUnserved { job_type, jobs: *jobs, near });
         }
     }
 
     /// Reports what the walk has counted, and starts over.
     fn end(&mut self, context: &Context) {
         let (types, jobs) = (std::mem::take(&mut self.types), std::mem::take(&mut self.jobs));
-        context.events.emit(&Event::UnservedTypes { queue: context.queue.name(), types, jobs });
+        context.events.of_queue(context.queue.name(), QueueEvent::UnservedTypes { types, jobs });
         self.reported.retain(|_, (_, found)| std::mem::replace(found, false));
         self.seen.end_walk();
     }
@@ -218,7 +215,7 @@ impl Shown {
     }
 }
 
-/// Buries jobs that have waited in a room for too long, the oldest first.
+/// Buries jobs that have waited in a waiting list for too long, the oldest first.
 async fn bury(
     context: &Context,
     job_type: &JobType,

@@ -38,7 +38,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::reschedule`].
+    /// The errors of [`Producer::reschedule`].
     pub async fn run_now(&self, job: &JobId) -> Result<Option<Timestamp>, SubmitError> {
         self.reschedule(job, Due::In(Duration::ZERO)).await
     }
@@ -89,7 +89,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::edit`].
+    /// The errors of [`Producer::edit`].
     pub async fn amend(&self, read: &DelayedJob, edit: &DelayedEdit) -> Result<Amended, SubmitError> {
         if let Some((payload, _)) = &edit.payload
             && payload.len() > self.max_payload

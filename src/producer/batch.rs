@@ -22,7 +22,7 @@ impl Submission {
     ///
     /// # Errors
     ///
-    /// As [`Submission::on_success`].
+    /// The errors of [`Submission::on_success`].
     pub fn on_failure(self, job_type: &str) -> Result<Self, SubmitError> {
         let job_type: JobType = job_type.parse()?;
         Ok(self.field("on_failure", job_type.as_str()))

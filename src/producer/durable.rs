@@ -1,10 +1,11 @@
 //! Submissions that wait until replicas or the disk have their jobs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::batches::is_repeatable;
 use super::{Answers, PAUSES, Producer, Submission, SubmitError, graver, is_retryable, may_be_executed};
+use crate::broker::mutex::lock;
 use crate::broker::{self, Durability, Link, Queue, RESEND_WITHIN, Turn};
 use crate::job::JobId;
 
@@ -88,14 +89,14 @@ impl Producer {
         if let Err(SubmitError::Broker(error)) = &sent
             && is_retryable(error)
         {
-            self.kept().clear();
+            lock(&self.confirming).clear();
             unconfirm(answers, &error.to_string());
             return sent;
         }
         // Even if a job is refused, others may be accepted.
         let has_accepted = answers.iter().flatten().any(Result::is_ok);
         if has_accepted && let Err(why) = confirm(&there.queue, need, self.confirm_within).await {
-            self.kept().clear();
+            lock(&self.confirming).clear();
             return Err(SubmitError::Unconfirmed { accepted: unconfirm(answers, &why), why });
         }
         self.keep(link);
@@ -124,18 +125,14 @@ impl Producer {
 
     /// Keeps a connection for the next submission.
     fn keep(&self, link: Link) {
-        let mut kept = self.kept();
+        let mut kept = lock(&self.confirming);
         if kept.len() < KEPT {
             kept.push(link);
         }
     }
 
     fn take_kept(&self) -> Option<Link> {
-        self.kept().pop()
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Vec<Link>> {
-        self.confirming.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.confirming).pop()
     }
 }
 

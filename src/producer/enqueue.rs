@@ -46,7 +46,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit_all`]; nothing is submitted if a payload cannot be encoded.
+    /// The errors of [`Producer::submit_all`]; nothing is submitted if a payload cannot be encoded.
     pub async fn enqueue_all<'j, J: Job + Serialize + 'j>(
         &self,
         jobs: impl IntoIterator<Item = &'j J>,
@@ -104,7 +104,7 @@ impl Enqueue<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit_or_find`].
+    /// The errors of [`Producer::submit_or_find`].
     pub async fn or_find(self) -> Result<Submitted, SubmitError> {
         self.producer.submit_or_find(self.submission?).await
     }

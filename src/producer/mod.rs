@@ -149,7 +149,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit`].
+    /// The errors of [`Producer::submit`].
     pub async fn submit_or_find(&self, submission: Submission) -> Result<Submitted, SubmitError> {
         let mut answers = vec![None];
         self.send(self.prepare(vec![submission]).await?, None, &mut answers).await?;
@@ -162,7 +162,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit_or_find_all`].
+    /// The errors of [`Producer::submit_or_find_all`].
     pub async fn submit_all(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -179,7 +179,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit`], for the first round trip that fails. No further one is started. `sent` got the answers of
+    /// The errors of [`Producer::submit`], for the first round trip that fails. No further one is started. `sent` got the answers of
     /// all round trips before it. The remaining jobs can be sent again:
     ///
     /// - Jobs with ids of their own may be accepted, and are then found.
@@ -223,7 +223,7 @@ impl Producer {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit_or_find_all`].
+    /// The errors of [`Producer::submit_or_find_all`].
     pub async fn submit_each(
         &self,
         submissions: impl IntoIterator<Item = Submission>,
@@ -289,7 +289,7 @@ impl Producer {
         }
         self.check(&batch)?;
         // Drawn once, so that a resent job is recognized as the same one.
-        batch.iter_mut().for_each(|submission| submission.job.life = rand::random());
+        batch.iter_mut().for_each(|submission| submission.job.generation = rand::random());
         Ok(batch)
     }
 

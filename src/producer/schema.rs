@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{DelayedEdit, DelayedJob};
 use crate::job::{ChainedJob, Encoding, JobId, JobType};
-use crate::schema::{Schemas, aside};
+use crate::schema::{Schemas, blocking};
 
 /// A payload whose type has a schema.
 #[derive(Clone)]
@@ -130,7 +130,7 @@ impl Submission {
 async fn check(candidates: Vec<Candidate>) -> Result<(), SubmitError> {
     let bytes = candidates.iter().map(|candidate| candidate.payload.len()).sum();
     let first_error = move || candidates.iter().try_for_each(Candidate::check);
-    aside(bytes, first_error).await
+    blocking(bytes, first_error).await
 }
 
 #[cfg(test)]

@@ -61,7 +61,7 @@ impl Submission {
 
     fn of_type(job_type: &JobType) -> Self {
         let (lane, fields) = (Lane::Normal, Vec::with_capacity(3));
-        let job = NewJob { lane, priority: None, due: Due::Now, fields, life: 0 };
+        let job = NewJob { lane, priority: None, due: Due::Now, fields, generation: 0 };
         Self {
             job,
             id: None,
@@ -108,7 +108,7 @@ impl Submission {
     ///
     /// # Errors
     ///
-    /// As [`Submission::msgpack`].
+    /// The errors of [`Submission::msgpack`].
     pub fn json(self, payload: &impl Serialize) -> Result<Self, SubmitError> {
         let bytes = serde_json::to_vec(payload).map_err(|error| SubmitError::Payload(error.to_string()))?;
         self.payload(bytes, Encoding::Json)
@@ -173,7 +173,7 @@ impl Submission {
 
     /// Refuses a job with more fields than a worker accepts.
     ///
-    /// The limit is [`Envelope::MAX_FIELDS`], including the fields that the submission adds: an id, a life, a mark and
+    /// The limit is [`Envelope::MAX_FIELDS`], including the fields that the submission adds: an id, a generation, a mark and
     /// a trace. [`Producer`](super::Producer) makes the same check before it sends anything.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Submission {
     pub fn fits(&self) -> Result<(), SubmitError> {
         let has_lock = self.unique.is_some();
         let has_id = self.id.is_some() || has_lock || self.job.due != Due::Now;
-        // An id and a life, `once`, the lock's key and scope. Jobs without a trace context get one.
+        // An id and a generation, `once`, the lock's key and scope. Jobs without a trace context get one.
         let trace = usize::from(!self.job.fields.iter().any(|(name, _)| name == "traceparent"));
         let added =
             2 * usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);

@@ -138,7 +138,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// As [`Producer::submit`].
+    /// The errors of [`Producer::submit`].
     pub async fn submit(&self, submission: Submission) -> Result<JobId, SubmitError> {
         Producer::new(self.queue()).submit(submission).await
     }
@@ -147,7 +147,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// As [`Queue::status`].
+    /// The errors of [`Queue::status`].
     pub async fn status(&self, job: &JobId) -> Result<Option<Status>, Error> {
         Ok(self.queue().status(job).await?)
     }
@@ -156,7 +156,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// As [`Queue::snapshot`].
+    /// The errors of [`Queue::snapshot`].
     pub async fn snapshot(&self) -> Result<QueueSnapshot, Error> {
         Ok(self.queue().snapshot().await?)
     }
@@ -165,7 +165,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// As [`Queue::dead_letters`].
+    /// The errors of [`Queue::dead_letters`].
     pub async fn dead_letters(&self) -> Result<Vec<DeadLetter>, Error> {
         Ok(self.queue().dead_letters().page(None, MAX_LETTERS).await?)
     }
@@ -211,7 +211,7 @@ impl Sandbox {
     ///
     /// # Errors
     ///
-    /// As [`Sandbox::until_state`].
+    /// The errors of [`Sandbox::until_state`].
     pub async fn until_idle(&self) -> Result<(), Error> {
         let idle = async || {
             for name in &self.queues {

@@ -15,7 +15,7 @@ use crate::job::{ConsumerName, Envelope, FailureKind, JobSpec, Outcome, QueueNam
 pub const TARGET: &str = "streamfleet::attempt";
 
 /// What is known about an attempt when it starts.
-pub(crate) struct Facts<'a> {
+pub(crate) struct AttemptFacts<'a> {
     pub(crate) queue: &'a QueueName,
     pub(crate) consumer: &'a ConsumerName,
     pub(crate) job: &'a JobSpec,
@@ -34,8 +34,8 @@ pub(crate) struct AttemptSpan {
 impl Tracer {
     /// Starts the span of an attempt: a child of the span that submitted the job, or otherwise of the previous attempt.
     /// It is linked to the previous attempt in either case. Returns `None` if nothing in this process records spans.
-    pub(crate) fn begin(&self, facts: &Facts<'_>) -> Option<AttemptSpan> {
-        let Facts { queue, consumer, job, envelope, wait } = facts;
+    pub(crate) fn begin(&self, facts: &AttemptFacts<'_>) -> Option<AttemptSpan> {
+        let AttemptFacts { queue, consumer, job, envelope, wait } = facts;
         let carried = |name: &[u8]| envelope.get(name).and_then(TraceContext::parse);
         let span = tracing::info_span!(
             target: TARGET,
@@ -51,7 +51,7 @@ impl Tracer {
             "messaging.message.id" = %job.id,
             "messaging.client.id" = consumer.as_str(),
             "streamfleet.job_type" = job.job_type.as_str(),
-            "streamfleet.lane" = job.home.as_str(),
+            "streamfleet.lane" = job.own_lane.as_str(),
             "streamfleet.attempt" = i64::from(job.attempt) + 1,
             "streamfleet.lost" = i64::from(job.lost),
             "streamfleet.wait_ms" = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX),

@@ -11,7 +11,7 @@ mod config;
 mod export;
 
 pub use attempt::TARGET;
-pub(crate) use attempt::{AttemptSpan, Facts, within};
+pub(crate) use attempt::{AttemptFacts, AttemptSpan, within};
 pub use config::{Config, Error};
 pub use export::{Exporting, Traces};
 pub(crate) use export::{Tracer, current};

@@ -1,12 +1,12 @@
 //! What one process knows about the gates of a queue: the rules, and the places that its attempts have held and must give
-//! back. Redis decides who passes; see [`Beginner`](super::beginner::Beginner).
+//! back. Redis decides who passes; see [`StartChecker`](super::start_checker::StartChecker).
 //!
 //! Before anything is started, the rules are checked, unless that was done a moment ago. So a change is followed within a
 //! second, and an idle worker asks nothing.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -16,9 +16,10 @@ use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::lease::EntryKey;
 use super::outbox::Outbox;
-use super::refused_rooms::RefusedRooms;
+use super::refused_waitlists::RefusedWaitlists;
 use super::rules_check::RulesCheck;
-use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_ROOMS, Queue};
+use crate::broker::mutex::lock;
+use crate::broker::{AttemptEnd, Error, GateNews, HeldPlace, Link, MAX_GIVEN_BACK, MAX_WAITLISTS, Queue};
 use crate::event::Events;
 use crate::job::{FairShare, GateName, Limits, Outcome, Rules};
 
@@ -31,7 +32,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// The most places that wait to be given back. Beyond that, Redis finds out by itself that entries have ended.
 const MAX_WAITING: usize = 100_000;
 
-/// While more jobs than this wait in the room of the queue's own gate, only those that it lets pass are read …
+/// While more jobs than this wait in the waiting list of the queue's own gate, only those that it lets pass are read …
 const CROWDED: u64 = 200;
 
 /// … until so few wait.
@@ -55,7 +56,7 @@ pub(crate) struct Admission {
     stale: AtomicBool,
     /// The places that Redis has not said to have taken back, in the order in which attempts left them.
     given_back: Mutex<VecDeque<HeldPlace>>,
-    pub(crate) refused_rooms: RefusedRooms,
+    pub(crate) refused_waitlists: RefusedWaitlists,
     /// Held while the rules are checked for attempts that have waited.
     checking: tokio::sync::Mutex<()>,
     /// Notified when there is something to do for [`Admission::tend`].
@@ -92,7 +93,7 @@ impl Admission {
             check: Arc::new(RulesCheck::new()),
             stale: AtomicBool::new(false),
             given_back: Mutex::default(),
-            refused_rooms: RefusedRooms::default(),
+            refused_waitlists: RefusedWaitlists::default(),
             checking: tokio::sync::Mutex::default(),
             news: Notify::new(),
             learned: Notify::new(),
@@ -266,7 +267,7 @@ impl Admission {
     pub(crate) fn leave(&self, finished: &FinishedAttempt) {
         let FinishedAttempt { delivery, outcome, .. } = finished;
         let gates = delivery.gates();
-        // If it never asked, a room may still have let it out with its places.
+        // If it never asked, a waiting list may still have let it out with its places.
         let ends_unasked = matches!(
             outcome,
             Outcome::Interrupted
@@ -294,20 +295,16 @@ impl Admission {
         }
         let (known, entry) = (self.known(), delivery.key());
         let places = gates.into_iter().map(|gate| HeldPlace::new(gate, entry, end, &known.rules));
-        let mut given_back = self.given_back();
-        let room = MAX_WAITING.saturating_sub(given_back.len());
-        given_back.extend(places.take(room));
+        let mut given_back = lock(&self.given_back);
+        let left = MAX_WAITING.saturating_sub(given_back.len());
+        given_back.extend(places.take(left));
         drop(given_back);
         self.news.notify_one();
     }
 
     /// Returns true while Redis has not said that it has taken back what this entry held.
     pub(crate) fn is_giving_back(&self, entry: EntryKey) -> bool {
-        self.given_back().iter().any(|place| place.entry == entry)
-    }
-
-    fn given_back(&self) -> MutexGuard<'_, VecDeque<HeldPlace>> {
-        self.given_back.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.given_back).iter().any(|place| place.entry == entry)
     }
 
     /// Gives back places, lets those in who wait for them, reads rules that have changed, and returns what has not started
@@ -321,8 +318,7 @@ impl Admission {
             }
             if self.is_closed() {
                 for delivery in dispatcher.withdraw(|_| true) {
-                    let unstarted = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
-                    outbox.push_now(SettlerInput::Finished(unstarted));
+                    outbox.push_now(SettlerInput::not_run(delivery, Outcome::Interrupted));
                 }
             }
             match self.give_back().await {
@@ -344,16 +340,17 @@ impl Admission {
     pub(crate) async fn give_back(&self) -> Result<(), Error> {
         let mut failed = Ok(());
         loop {
-            let places: Vec<HeldPlace> = self.given_back().iter().take(MAX_GIVEN_BACK).cloned().collect();
+            let places: Vec<HeldPlace> =
+                lock(&self.given_back).iter().take(MAX_GIVEN_BACK).cloned().collect();
             if places.is_empty() {
                 return failed;
             }
-            let mut rooms: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
-            rooms.sort_unstable();
-            rooms.dedup();
+            let mut waitlists: Vec<String> = places.iter().map(|place| place.gate.to_string()).collect();
+            waitlists.sort_unstable();
+            waitlists.dedup();
             let mut unsent = &places[..];
-            for rooms in rooms.chunks(MAX_ROOMS) {
-                match self.queue.drain(std::mem::take(&mut unsent), rooms).await {
+            for waitlists in waitlists.chunks(MAX_WAITLISTS) {
+                match self.queue.drain(std::mem::take(&mut unsent), waitlists).await {
                     Ok(drained) => failed = drained.failed.map_or(failed, Err),
                     Err(error) if error.is_transient() => {
                         // They are sent again after a pause.
@@ -363,7 +360,7 @@ impl Admission {
                     Err(error) => failed = Err(error),
                 }
             }
-            self.given_back().drain(..places.len());
+            lock(&self.given_back).drain(..places.len());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Deliveries that wait in this process because as many of their type or key run as may. They hold no slot and no room. The
+//! Deliveries that wait in this process because as many of their type or key run as may. They hold no slot. The
 //! backlog is small, and nothing stays in it for long: another worker may have room for it.
 //!
 //! More of them wait for a gate that lets them pass in a moment, such as that of programs with short jobs: to put them off would
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::delivery::Delivery;
-use super::limits::{Bound, Limits, Place};
+use super::limits::{Bound, Limits, Permit};
 use crate::job::Lane;
 
 /// The most deliveries that wait, of one lane and those before it.
@@ -53,7 +53,7 @@ pub(super) struct Backlog {
 #[derive(Debug)]
 struct Group {
     lane: Lane,
-    place: Place,
+    permit: Permit,
     /// The oldest first.
     waiting: VecDeque<Waiting>,
     bytes: usize,
@@ -72,8 +72,8 @@ struct Waiting {
 }
 
 impl Group {
-    fn new(lane: Lane, place: Place) -> Self {
-        Self { lane, place, waiting: VecDeque::new(), bytes: 0, quick: 0 }
+    fn new(lane: Lane, permit: Permit) -> Self {
+        Self { lane, permit, waiting: VecDeque::new(), bytes: 0, quick: 0 }
     }
 
     fn push(&mut self, waiting: Waiting) {
@@ -116,22 +116,22 @@ impl Backlog {
     pub(super) fn offer(
         &mut self,
         delivery: Arc<Delivery>,
-        place: Place,
+        permit: Permit,
         (limits, now): (&Limits, Instant),
     ) -> Result<(), Arc<Delivery>> {
         let lane = delivery.job.lane;
         let before = || self.groups.iter().filter(|group| group.lane <= lane);
-        let at = |bound: Bound| jobs_of(before().filter(|group| group.place.passes(bound)));
+        let at = |bound: Bound| jobs_of(before().filter(|group| group.permit.passes(bound)));
         let (all, alike): (usize, usize) = (jobs_of(before()), before().map(|group| group.quick).sum());
         let bytes: usize = before().map(|group| group.bytes).sum();
-        let quick = limits.quick_gate(place).map(|(bound, pass)| (bound, pass.min(MOST_PRESSING)));
+        let quick = limits.quick_gate(permit).map(|(bound, pass)| (bound, pass.min(MOST_PRESSING)));
         let (is_full, pressing) = match quick {
             // What one read has brought may wait, since the reader then pauses.
             Some((bound, pass)) => {
                 let (waiting, is_patient) = (at(bound) + 1, self.patient_until(now) > now);
                 (alike >= MOST_QUICK || (waiting > pass && !is_patient), waiting >= pass)
             }
-            None => (all - alike >= MOST || place.bounds().any(|bound| at(bound) >= bound.most), false),
+            None => (all - alike >= MOST || permit.bounds().any(|bound| at(bound) >= bound.most), false),
         };
         if pressing {
             self.pressing = quick;
@@ -140,24 +140,24 @@ impl Backlog {
         if is_full || bytes >= MOST_BYTES {
             return Err(delivery);
         }
-        self.push(delivery, place, (now, quick.is_some()));
+        self.push(delivery, permit, (now, quick.is_some()));
         Ok(())
     }
 
     /// Takes a delivery, whether or not there is too much already.
-    pub(super) fn keep(&mut self, delivery: Arc<Delivery>, place: Place, since: Instant) {
-        self.push(delivery, place, (since, false));
+    pub(super) fn keep(&mut self, delivery: Arc<Delivery>, permit: Permit, since: Instant) {
+        self.push(delivery, permit, (since, false));
     }
 
-    fn push(&mut self, delivery: Arc<Delivery>, place: Place, (since, is_quick): (Instant, bool)) {
+    fn push(&mut self, delivery: Arc<Delivery>, permit: Permit, (since, is_quick): (Instant, bool)) {
         let (lane, nth) = (delivery.job.lane, self.arrived);
         self.arrived += 1;
         let waiting = Waiting { nth, delivery, since, is_quick };
-        let is_its = |group: &&mut Group| group.lane == lane && group.place == place;
+        let is_its = |group: &&mut Group| group.lane == lane && group.permit == permit;
         if let Some(group) = self.groups.iter_mut().find(is_its) {
             return group.push(waiting);
         }
-        let mut group = Group::new(lane, place);
+        let mut group = Group::new(lane, permit);
         group.push(waiting);
         self.groups.push(group);
     }
@@ -177,7 +177,7 @@ impl Backlog {
     fn relieve(&mut self) {
         self.groups.retain(|group| !group.waiting.is_empty());
         if let Some((bound, pass)) = self.pressing {
-            let left = jobs_of(self.groups.iter().filter(|group| group.place.passes(bound)));
+            let left = jobs_of(self.groups.iter().filter(|group| group.permit.passes(bound)));
             self.pressing = self.pressing.filter(|_| left > pass / 2);
         }
         if self.groups.is_empty() {
@@ -190,14 +190,14 @@ impl Backlog {
     pub(super) fn startable(&mut self, limits: &Limits, now: Instant) -> Vec<Arc<Delivery>> {
         let by_lane = self.rounds % ROUNDS < ROUNDS - 1;
         let turn_of = |group: &Group, at| group.turn(by_lane).map(|turn| Reverse((turn, at)));
-        let turns = self.groups.iter().zip(0..).filter_map(|(group, at)| turn_of(group, at));
-        let mut turns: BinaryHeap<_> = turns.collect();
+        let round_robin = self.groups.iter().zip(0..).filter_map(|(group, at)| turn_of(group, at));
+        let mut round_robin: BinaryHeap<_> = round_robin.collect();
         let mut startable = Vec::new();
-        while let Some(Reverse((_, at))) = turns.pop() {
+        while let Some(Reverse((_, at))) = round_robin.pop() {
             let group = &mut self.groups[at];
-            if limits.enter(group.place, now) {
+            if limits.enter(group.permit, now) {
                 startable.extend(group.pop());
-                turns.extend(turn_of(group, at));
+                round_robin.extend(turn_of(group, at));
             }
         }
         if startable.is_empty() {
@@ -215,30 +215,30 @@ impl Backlog {
     }
 
     /// Takes out those that have waited for too long, with the gates that they wait for.
-    pub(super) fn overdue(&mut self, now: Instant) -> Vec<(Arc<Delivery>, Place)> {
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<(Arc<Delivery>, Permit)> {
         self.take(|waiting| now.saturating_duration_since(waiting.since) >= LONGEST)
     }
 
     /// Takes some out, in the order in which they came.
-    fn take(&mut self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<(Arc<Delivery>, Place)> {
+    fn take(&mut self, is_wanted: impl Fn(&Waiting) -> bool) -> Vec<(Arc<Delivery>, Permit)> {
         let mut taken = Vec::new();
         for group in &mut self.groups {
-            let Group { lane, place, .. } = *group;
-            let all = std::mem::replace(group, Group::new(lane, place));
+            let Group { lane, permit, .. } = *group;
+            let all = std::mem::replace(group, Group::new(lane, permit));
             for waiting in all.waiting {
-                if is_wanted(&waiting) { taken.push((waiting, place)) } else { group.push(waiting) }
+                if is_wanted(&waiting) { taken.push((waiting, permit)) } else { group.push(waiting) }
             }
         }
         self.relieve();
         taken.sort_unstable_by_key(|(waiting, _)| waiting.nth);
-        taken.into_iter().map(|(waiting, place)| (waiting.delivery, place)).collect()
+        taken.into_iter().map(|(waiting, permit)| (waiting.delivery, permit)).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::lease::HeldLease;
-    use super::super::limits::SharedPlaces;
+    use super::super::limits::SharedPermits;
     use super::*;
     use crate::job::{EntryId, Envelope, JobSpec, JobType, Policy};
 
@@ -254,7 +254,7 @@ mod tests {
             let types: [JobType; 2] = ["a", "b"].map(|name| name.parse().unwrap());
             let policy = Policy::default().concurrency(1);
             let limits =
-                Limits::of(types.iter().map(|name| (name, &policy)), &SharedPlaces::default()).unwrap();
+                Limits::of(types.iter().map(|name| (name, &policy)), &SharedPermits::default()).unwrap();
             Self { limits, backlog: Backlog::default(), now: Instant::now() }
         }
 
@@ -262,12 +262,12 @@ mod tests {
         fn keep(&mut self, jobs: &[(u64, &str, Lane)]) {
             for (nth, job_type, lane) in jobs {
                 let delivery = delivery(*nth, job_type, *lane);
-                let place = self.limits.place_of(&delivery).unwrap();
-                self.backlog.keep(delivery, place, self.now);
+                let permit = self.limits.place_of(&delivery).unwrap();
+                self.backlog.keep(delivery, permit, self.now);
             }
         }
 
-        fn place_of(&self, job_type: &str) -> Place {
+        fn place_of(&self, job_type: &str) -> Permit {
             self.limits.place_of(&delivery(0, job_type, Lane::Normal)).unwrap()
         }
 
@@ -290,12 +290,12 @@ mod tests {
     fn the_first_lane_comes_first_and_in_every_fourth_round_the_oldest_job() {
         use Lane::{High, Low, Normal};
         let mut scene = Scene::new();
-        let place = scene.place_of("a");
-        assert!(scene.limits.enter(place, scene.now));
+        let permit = scene.place_of("a");
+        assert!(scene.limits.enter(permit, scene.now));
         scene.keep(&[(1, "a", Low), (2, "a", Normal), (3, "a", High), (4, "a", High), (5, "a", High)]);
         assert_eq!(scene.started(), Vec::<u64>::new());
         let rounds = (0..5).map(|_| {
-            scene.limits.leave(place, None);
+            scene.limits.leave(permit, None);
             scene.started()
         });
         assert_eq!(rounds.collect::<Vec<_>>(), [[3], [4], [5], [1], [2]]);
@@ -319,8 +319,8 @@ mod tests {
         assert_eq!(numbers(scene.backlog.withdraw(|delivery| delivery.job.entry.ms == 3)), [3]);
         assert!(scene.backlog.overdue(scene.now).is_empty());
         let overdue = scene.backlog.overdue(scene.now + LONGEST);
-        let places = [scene.place_of("a"), scene.place_of("b"), scene.place_of("b")];
-        assert_eq!(overdue.iter().map(|(_, place)| *place).collect::<Vec<_>>(), places);
+        let permits = [scene.place_of("a"), scene.place_of("b"), scene.place_of("b")];
+        assert_eq!(overdue.iter().map(|(_, permit)| *permit).collect::<Vec<_>>(), permits);
         assert_eq!(numbers(overdue.into_iter().map(|(delivery, _)| delivery).collect()), [1, 2, 4]);
         assert!(scene.backlog.is_idle());
     }
@@ -328,11 +328,11 @@ mod tests {
     #[test]
     fn a_burst_gets_all_patience_however_the_one_before_ended() {
         let mut scene = Scene::new();
-        let place = scene.place_of("a");
+        let permit = scene.place_of("a");
         // Five pass in a moment.
-        scene.limits.enter(place, scene.now);
-        scene.limits.leave(place, Some(Duration::from_millis(10)));
-        assert!(scene.limits.enter(place, scene.now));
+        scene.limits.enter(permit, scene.now);
+        scene.limits.leave(permit, Some(Duration::from_millis(10)));
+        assert!(scene.limits.enter(permit, scene.now));
         let ends: [fn(&mut Scene); 3] = [
             |scene| assert_eq!(scene.backlog.withdraw(|_| true).len(), 7),
             |scene| assert_eq!(scene.backlog.overdue(scene.now + LONGEST).len(), 7),
@@ -345,7 +345,7 @@ mod tests {
         for end in ends {
             for nth in 0..7 {
                 let delivery = delivery(nth, "a", Lane::Normal);
-                let taken = scene.backlog.offer(delivery, place, (&scene.limits, scene.now));
+                let taken = scene.backlog.offer(delivery, permit, (&scene.limits, scene.now));
                 assert!(taken.is_ok(), "there is no patience for job {nth}");
             }
             assert_eq!(scene.backlog.presses_until(scene.now), Some(scene.now + PATIENCE));

@@ -2,12 +2,13 @@
 //! sees it, the heartbeat that keeps its lease and the settler that ends it.
 
 use std::sync::atomic::AtomicU32;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::lease::{EntryKey, HeldLease};
-use super::load::Burden;
+use super::memory_budget::MemoryCharge;
 use super::report::Report;
+use crate::broker::mutex::lock;
 use crate::broker::{AttemptEnd, Entry, Error};
 use crate::job::{Envelope, GateName, JobSpec, Outcome, TraceContext};
 
@@ -24,7 +25,7 @@ pub(crate) struct Delivery {
     /// How often Redis has refused to let it begin.
     pub(crate) refusals: AtomicU32,
     /// Its share in what is put off; empty if it is not put off.
-    pub(super) burden: OnceLock<Burden>,
+    pub(super) memory_charge: OnceLock<MemoryCharge>,
     /// The gates in which it may hold places. Most deliveries meet none.
     gates: Mutex<Vec<GateName>>,
 }
@@ -38,14 +39,14 @@ impl Delivery {
             report: Report::default(),
             trace: OnceLock::new(),
             refusals: AtomicU32::new(0),
-            burden: OnceLock::new(),
+            memory_charge: OnceLock::new(),
             gates: Mutex::default(),
         }
     }
 
     /// Notes that it may hold places in these gates from now on.
     pub(crate) fn note_gates(&self, gates: &[GateName]) {
-        let mut known = self.gates.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.gates);
         for gate in gates {
             if !known.contains(gate) {
                 known.push(gate.clone());
@@ -55,7 +56,7 @@ impl Delivery {
 
     /// Returns the gates in which it may hold places.
     pub(crate) fn gates(&self) -> Vec<GateName> {
-        self.gates.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.gates).clone()
     }
 
     /// Returns the span of its attempt, if it has one.
@@ -84,18 +85,6 @@ pub(crate) struct FinishedAttempt {
 }
 
 impl FinishedAttempt {
-    /// Creates the end of a delivery whose handler did not run.
-    pub(crate) fn not_run(delivery: Arc<Delivery>, outcome: Outcome) -> Self {
-        Self {
-            delivery,
-            outcome,
-            elapsed: Duration::ZERO,
-            tracked: false,
-            has_steps: false,
-            is_followed: false,
-        }
-    }
-
     /// Returns what its end says to a breaker.
     pub(crate) fn end(&self) -> AttemptEnd {
         match self.outcome {
@@ -145,6 +134,13 @@ pub(crate) enum SettlerInput {
 }
 
 impl SettlerInput {
+    /// Creates the end of a delivery whose handler did not run.
+    pub(crate) fn not_run(delivery: Arc<Delivery>, outcome: Outcome) -> Self {
+        let (tracked, has_steps, is_followed) = (false, false, false);
+        let elapsed = Duration::ZERO;
+        Self::Finished(FinishedAttempt { delivery, outcome, elapsed, tracked, has_steps, is_followed })
+    }
+
     /// Returns the delivery, or the entry if it is not a job.
     pub(super) fn delivery(&self) -> Result<&Arc<Delivery>, &Entry> {
         match self {

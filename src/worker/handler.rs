@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::JobError;
 use super::delivery::Delivery;
 use super::reporter::Reports;
-use crate::event::{ChildEnding, Event};
+use crate::event::{ChildEnding, Event, ProgramEvent};
 use crate::job::payload::read_msgpack;
 use crate::job::{
     Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
@@ -253,7 +253,9 @@ impl JobContext {
 
     /// Reports how a program that the handler ran ended.
     pub(crate) fn child_ended(&self, ending: ChildEnding) {
-        self.reports.events.emit(&Event::ChildEnded { job_type: self.job_type(), ending });
+        self.reports
+            .events
+            .emit(&Event::Program(ProgramEvent::ChildEnded { job_type: self.job_type(), ending }));
     }
 
     /// Returns why the attempt is cut short, if it is, in a word.
@@ -302,7 +304,7 @@ impl JobContext {
     /// Returns the lane that the job belongs to.
     #[expect(clippy::misnamed_getters, reason = "a gate may have let the job pass into another lane")]
     pub fn lane(&self) -> Lane {
-        self.job().home
+        self.job().own_lane
     }
 
     /// Returns the step that is running, if the job is made of steps.

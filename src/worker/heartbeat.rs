@@ -16,11 +16,11 @@ use super::delivery::Delivery;
 use super::duty::Duty;
 use super::joined_queue::{JoinedQueue, JoinedQueues};
 use super::lease::EntryKey;
-use super::rooms::Question;
+use super::type_waitlists::Question;
 use crate::broker::{Broker, Error, Link, Requested, Role, RunningAttempt, attempts_text};
-use crate::event::{Event, Events};
+use crate::event::{Event, Events, QueueEvent, RedisEvent};
 use crate::health::{Liveness, Monitor};
-use crate::job::{ConsumerName, EntryId, Lane, Lease, Life, Outcome, Pacing, jittered};
+use crate::job::{ConsumerName, EntryId, Generation, Lane, Lease, Outcome, Pacing, jittered};
 use crate::sabotage::{self, Sabotage};
 
 /// How often a worker checks whether there is something to report: that it is alive, or what it is running.
@@ -43,7 +43,7 @@ struct LastRound {
     /// How long the worker counts as alive after that report.
     alive_for: Duration,
     /// What was reported then.
-    facts: Facts,
+    facts: BeatFields,
     /// How many queues there were in the last round.
     queues: usize,
 }
@@ -75,10 +75,10 @@ impl Beat {
 }
 
 /// Describes a worker that has joined these queues.
-pub(crate) type DescribeWorker = dyn Fn(&[Arc<JoinedQueue>]) -> Facts + Send;
+pub(crate) type DescribeWorker = dyn Fn(&[Arc<JoinedQueue>]) -> BeatFields + Send;
 
 /// What a worker reports about itself.
-pub(crate) type Facts = Vec<(&'static str, String)>;
+pub(crate) type BeatFields = Vec<(&'static str, String)>;
 
 /// The heartbeat of one process.
 pub(crate) struct Heartbeat {
@@ -153,7 +153,7 @@ impl Heartbeat {
                 }
                 let elapsed = held.iter().map(|(_, delivery)| delivery.held_lease.running(now)).max();
                 let (queue, elapsed) = (joined.queue.name(), elapsed.unwrap_or_default());
-                self.events.emit(&Event::LongestRun { queue, elapsed });
+                self.events.of_queue(queue, QueueEvent::LongestRun { elapsed });
             }
             wait_until(now + lease / 20, &mut changes).await;
         }
@@ -194,7 +194,7 @@ impl Heartbeat {
             if link.is_none() {
                 link = self.connect((&of, &queues), (lease / 6).max(MIN_TIMEOUT)).await;
                 if link.is_some() && std::mem::replace(&mut connected, true) {
-                    self.events.emit(&Event::Reconnected { times: 1 });
+                    self.events.emit(&Event::Redis(RedisEvent::Reconnected { times: 1 }));
                 }
             }
             let asked = Instant::now();
@@ -204,7 +204,7 @@ impl Heartbeat {
                 && asked.elapsed() < 2 * timeout
             {
                 tracing::warn!("the heartbeat was not answered in time; reconnecting");
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 link = None;
                 // There is no time to lose for what was not renewed.
                 continue;
@@ -223,7 +223,7 @@ impl Heartbeat {
         if is_due(&mut last.cancels_checked, CANCEL_EVERY) {
             join_all(queues.iter().map(|joined| self.cancel_requested(link, joined))).await;
         }
-        join_all(queues.iter().map(|joined| self.find_rooms(link, joined))).await;
+        join_all(queues.iter().map(|joined| self.find_waitlists(link, joined))).await;
         let (mut check_every, mut report_after) = (REPORT_EVERY, last.report_again_after);
         if self.duty.is_draining() {
             queues.iter().for_each(|joined| joined.withdraw(|_| true, &Outcome::Interrupted));
@@ -270,7 +270,7 @@ impl Heartbeat {
         match self.monitor.ask(Duration::ZERO, sent).await {
             Ok((now, requested)) => {
                 self.clock.update(now);
-                self.events.emit(&Event::Contact { alive: true });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: true }));
                 // Workers that started together, and have learned how many they are, drift apart from here on.
                 let factors = if alive_for > last.alive_for { 0.0..1.0 } else { 0.7..0.9 };
                 let again_after = jittered(pacing.report_every(), factors, rand::random());
@@ -283,7 +283,7 @@ impl Heartbeat {
             }
             Err(error) => {
                 last.reported = None;
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 self.report_error(&error);
             }
         }
@@ -314,49 +314,53 @@ impl Heartbeat {
         if held.is_empty() {
             return;
         }
-        let lives: Vec<&Life> = held.iter().map(|(_, delivery)| &delivery.job.life).collect();
-        let requested: HashSet<_> =
-            match joined.monitor.ask(Duration::ZERO, joined.queue.cancel_requests(link, &lives)).await {
-                Ok((lives, news)) => {
-                    joined.admission.note_news(news);
-                    if lives.is_empty() {
-                        return;
-                    }
-                    lives.into_iter().collect()
+        let generations: Vec<&Generation> =
+            held.iter().map(|(_, delivery)| &delivery.job.generation).collect();
+        let requested: HashSet<_> = match joined
+            .monitor
+            .ask(Duration::ZERO, joined.queue.cancel_requests(link, &generations))
+            .await
+        {
+            Ok((generations, news)) => {
+                joined.admission.note_news(news);
+                if generations.is_empty() {
+                    return;
                 }
-                Err(error) => return self.report_error(&error),
-            };
+                generations.into_iter().collect()
+            }
+            Err(error) => return self.report_error(&error),
+        };
         for (_, delivery) in &held {
             let job = &delivery.job;
-            if requested.contains(&job.life) && delivery.held_lease.cancel() {
+            if requested.contains(&job.generation) && delivery.held_lease.cancel() {
                 tracing::info!(queue = %joined.queue.name(), job = %job.id, "cancelling a job");
             }
         }
         joined.withdraw(|delivery| delivery.held_lease.is_cancelled(), &Outcome::Cancelled);
     }
 
-    /// Finds the rooms with jobs of types that this process knows. A process that runs something asks as often as it asks
+    /// Finds the waiting lists with jobs of types that this process knows. A process that runs something asks as often as it asks
     /// what should be cancelled. Those that do not share a small number of questions.
-    async fn find_rooms(&self, link: &Link, joined: &JoinedQueue) {
+    async fn find_waitlists(&self, link: &Link, joined: &JoinedQueue) {
         let pause = match joined.dispatcher.running() {
-            0 => joined.health.pacing().rooms_asked_every(),
+            0 => joined.health.pacing().waitlists_asked_every(),
             _ => CANCEL_EVERY,
         };
-        let Some(question) = joined.rooms.question(pause, Instant::now()) else { return };
+        let Some(question) = joined.waitlists.question(pause, Instant::now()) else { return };
         let asking = async {
             let types = match question {
                 Question::Types(types) => types,
                 Question::Walk(from) => {
                     let (mut parked, next) = joined.queue.parked_types(link, from).await?;
-                    joined.rooms.continue_at(next);
-                    parked.retain(|job_type| joined.rooms.knows(job_type));
+                    joined.waitlists.continue_at(next);
+                    parked.retain(|job_type| joined.waitlists.knows(job_type));
                     parked
                 }
             };
             joined.queue.waiting_types(link, &types).await
         };
         match joined.monitor.ask(Duration::ZERO, asking).await {
-            Ok(found) => joined.rooms.note(found),
+            Ok(found) => joined.waitlists.note(found),
             Err(error) => self.report_error(&error),
         }
     }
@@ -372,7 +376,7 @@ impl Heartbeat {
             Ok(Ok(open)) => return Some(open),
             Ok(Err(error)) => self.report_error(&error),
             Err(_elapsed) => {
-                self.events.emit(&Event::Contact { alive: false });
+                self.events.emit(&Event::Redis(RedisEvent::Contact { alive: false }));
                 let link = match queues.first() {
                     Some(joined) => joined.queue.link().clone(),
                     None => self.broker.link_for(&self.consumer),
@@ -393,7 +397,7 @@ impl Heartbeat {
         for (_, delivery) in held {
             let held_lease = &delivery.held_lease;
             if held_lease.silence(now) > longest && held_lease.lose() {
-                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
+                self.events.of_queue(joined.queue.name(), QueueEvent::LeaseLost);
             }
         }
     }
@@ -433,7 +437,7 @@ impl Heartbeat {
                 && delivery.held_lease.lose()
                 && !delivery.held_lease.is_settling()
             {
-                self.events.emit(&Event::LeaseLost { queue: joined.queue.name() });
+                self.events.of_queue(joined.queue.name(), QueueEvent::LeaseLost);
             }
         }
     }

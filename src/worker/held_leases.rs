@@ -2,13 +2,14 @@
 //! renews their leases; the reader asks whether an entry is known.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
 use super::delivery::Delivery;
 use super::lease::EntryKey;
+use crate::broker::mutex::lock;
 
 /// The entries that this process holds of one queue. Bytes that are not a job are held without a delivery.
 #[derive(Debug, Default)]
@@ -18,11 +19,11 @@ pub(crate) struct HeldLeases {
 
 impl HeldLeases {
     pub(crate) fn insert(&self, held: impl Iterator<Item = (EntryKey, Option<Arc<Delivery>>)>) {
-        self.lock().extend(held);
+        lock(&self.table).extend(held);
     }
 
     pub(crate) fn remove<'a>(&self, held: impl Iterator<Item = &'a EntryKey>) {
-        let mut table = self.lock();
+        let mut table = lock(&self.table);
         for key in held {
             table.remove(key);
         }
@@ -30,12 +31,12 @@ impl HeldLeases {
 
     /// Returns true if nothing is held now.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lock().is_empty()
+        lock(&self.table).is_empty()
     }
 
     /// Returns the deliveries that are held now.
     pub(crate) fn snapshot(&self) -> Vec<(EntryKey, Arc<Delivery>)> {
-        let table = self.lock();
+        let table = lock(&self.table);
         table.iter().filter_map(|(held, delivery)| Some((*held, Arc::clone(delivery.as_ref()?)))).collect()
     }
 
@@ -47,7 +48,7 @@ impl HeldLeases {
 
     /// Returns every entry that is held now.
     pub(crate) fn known(&self) -> HashSet<EntryKey> {
-        self.lock().keys().copied().collect()
+        lock(&self.table).keys().copied().collect()
     }
 
     /// Ends every attempt.
@@ -55,9 +56,5 @@ impl HeldLeases {
         for (_, delivery) in self.snapshot() {
             delivery.held_lease.cut();
         }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, FxHashMap<EntryKey, Option<Arc<Delivery>>>> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,10 +4,10 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use super::alarm::{Alarm, reached};
 use super::executor::{Bounds, bounded};
 use super::handler::{Handler, JobContext};
 use super::registry::handled;
+use super::slot_timer::{SlotTimer, reached};
 use crate::job::{Envelope, JobSpec, Outcome, QueueName};
 
 /// The surroundings of a made-up job, besides its fields.
@@ -43,8 +43,8 @@ pub(crate) async fn inline<H: Handler>(
     }
     let bounds = Bounds { timeout, deadline, grace: handler.grace() };
     let running = pin!(handled(handler, context));
-    let mut alarm = Alarm::default();
-    let mut ending = pin!(bounded(running, watched.held_lease(), bounds, &mut alarm, || {}));
+    let mut slot_timer = SlotTimer::default();
+    let mut ending = pin!(bounded(running, watched.held_lease(), bounds, &mut slot_timer, || {}));
     let cut_or_ended = tokio::select! {
         biased;
         outcome = &mut ending => Some(outcome),

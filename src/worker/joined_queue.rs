@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::admission::Admission;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::outbox::Outbox;
-use super::rooms::Rooms;
+use super::type_waitlists::TypeWaitlists;
 use crate::broker::Queue;
 use crate::health::{Monitor, QueueHealth};
 use crate::job::Outcome;
@@ -19,7 +19,7 @@ pub(crate) struct JoinedQueue {
     pub(crate) held_leases: Arc<HeldLeases>,
     pub(crate) dispatcher: Arc<Dispatcher>,
     pub(crate) outbox: Arc<Outbox>,
-    pub(crate) rooms: Arc<Rooms>,
+    pub(crate) waitlists: Arc<TypeWaitlists>,
     pub(crate) admission: Arc<Admission>,
     pub(crate) health: Arc<QueueHealth>,
     pub(crate) monitor: Monitor,
@@ -31,8 +31,7 @@ impl JoinedQueue {
     /// Ends those of the deliveries that have not started which match. They go straight to the settler.
     pub(crate) fn withdraw(&self, matches: impl Fn(&Delivery) -> bool, outcome: &Outcome) {
         for delivery in self.dispatcher.withdraw(matches) {
-            let not_run = FinishedAttempt::not_run(delivery, outcome.clone());
-            self.outbox.push_now(SettlerInput::Finished(not_run));
+            self.outbox.push_now(SettlerInput::not_run(delivery, outcome.clone()));
         }
     }
 }

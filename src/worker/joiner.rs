@@ -1,6 +1,6 @@
 //! Joins one queue, trying again until it succeeds, whatever happens to the others. Then its queue worker starts working.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
@@ -10,8 +10,9 @@ use super::QueueConfig;
 use super::backoff::RedisBackoff;
 use super::joined_queue::JoinedQueues;
 use super::queue_worker::{QueueWorker, Shared};
+use crate::broker::mutex::lock;
 use crate::broker::{Error, Joined, Queue};
-use crate::event::Event;
+use crate::event::{Event, QueueEvent, RedisEvent};
 use crate::health::{Monitor, QueueHealth};
 
 /// Joins one queue.
@@ -48,12 +49,12 @@ pub(super) struct QueueWorkers(Mutex<Vec<QueueWorker>>);
 
 impl QueueWorkers {
     fn add(&self, queue_worker: QueueWorker) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(queue_worker);
+        lock(&self.0).push(queue_worker);
     }
 
     /// Hands them over to be stopped.
     pub(super) fn take(&self) -> Vec<QueueWorker> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut lock(&self.0))
     }
 }
 
@@ -73,11 +74,7 @@ impl Joiner {
             };
             self.report_error(&error);
             self.report_first_try(false);
-            tokio::select! {
-                biased;
-                () = self.stop.cancelled() => return,
-                () = backoff.wait(&error) => {}
-            }
+            let Some(()) = self.stop.run_until_cancelled(backoff.wait(&error)).await else { return };
         }
     }
 
@@ -87,7 +84,7 @@ impl Joiner {
         let joining = queue.join_limited(config.lease, self.own.max_depth);
         let joined = self.monitor.ask(Duration::ZERO, joining).await?;
         // Reported before the first job can run, so that no metric shows jobs done by a Redis that is away.
-        events.emit(&Event::Contact { alive: true });
+        events.emit(&Event::Redis(RedisEvent::Contact { alive: true }));
         // Set before the first job can run, so that no job of a backlog looks as if it had not waited.
         clock.update(queue.clock().await?);
         warn_of_differences(queue, joined, config.lease);
@@ -95,7 +92,7 @@ impl Joiner {
         let own = (&self.own, &self.health);
         let queue_worker = QueueWorker::start(&self.shared, queue.clone(), joined.lease, own).await?;
         let longest_timeout = registry.longest_timeout();
-        events.emit(&Event::Joined { queue: queue.name(), lease: joined.lease, longest_timeout });
+        events.of_queue(queue.name(), QueueEvent::Joined { lease: joined.lease, longest_timeout });
         Ok(queue_worker)
     }
 
@@ -104,7 +101,7 @@ impl Joiner {
         let OnJoined { queue_workers, queues, served } = &self.on_joined;
         self.health.set_in_touch(true);
         self.health.clear_refusal();
-        self.shared.events.emit(&Event::Served { queue: self.queue.name() });
+        self.shared.events.of_queue(self.queue.name(), QueueEvent::Served);
         let joined = Arc::new(queue_worker.joined_queue(&self.shared.liveness));
         queues.send_modify(|queues| queues.push(joined));
         let (queue, lease) = (self.queue.clone(), queue_worker.lease);
@@ -131,7 +128,7 @@ impl Joiner {
         }
         let why = self.queue.with_keys(error);
         if self.health.set_refused(why.clone()) {
-            events.emit(&Event::Unserved { queue: self.queue.name(), why: &why });
+            events.of_queue(self.queue.name(), QueueEvent::Unserved { why: &why });
         }
     }
 }

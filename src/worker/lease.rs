@@ -1,12 +1,13 @@
 //! The lease of an entry that this process holds: when Redis last confirmed it, and whether its attempt is cut short.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
 use super::rules_check::RulesCheck;
+use crate::broker::mutex::lock;
 use crate::job::{EntryId, Lane, Outcome};
 
 /// The lease of one entry that this process holds, and the end of its attempt. Times are milliseconds since the read.
@@ -129,7 +130,7 @@ impl HeldLease {
             return false;
         }
         self.unbegun.store(false, Ordering::Relaxed);
-        *self.pauses() = Pauses::default();
+        *lock(&self.pauses) = Pauses::default();
         !self.is_cut()
     }
 
@@ -157,12 +158,12 @@ impl HeldLease {
 
     /// Pauses the attempt's clock until [`HeldLease::resume`].
     pub(crate) fn pause(&self, now: Instant) {
-        self.pauses().since.get_or_insert(now);
+        lock(&self.pauses).since.get_or_insert(now);
     }
 
     /// Resumes the attempt's clock.
     pub(crate) fn resume(&self, now: Instant) {
-        let mut pauses = self.pauses();
+        let mut pauses = lock(&self.pauses);
         if let Some(since) = pauses.since.take() {
             pauses.ended += now.saturating_duration_since(since);
         }
@@ -170,12 +171,8 @@ impl HeldLease {
 
     /// Returns how long the attempt's clock was paused: its deadline is that much later.
     pub(crate) fn paused_for(&self, now: Instant) -> Duration {
-        let pauses = self.pauses();
+        let pauses = lock(&self.pauses);
         pauses.ended + pauses.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default()
-    }
-
-    fn pauses(&self) -> MutexGuard<'_, Pauses> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Marks the lease as lost and ends the attempt. Returns true the first time.

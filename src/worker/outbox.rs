@@ -1,11 +1,13 @@
 //! Outcomes that Redis does not know yet, between the slots and the settler. The outbox is bounded: when it is full,
 //! slots wait, and reading stops with them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use tokio::sync::Notify;
 
 use super::delivery::SettlerInput;
+use crate::broker::mutex::lock;
+use crate::wakeup::wait_for;
 
 /// While a batch is in flight, another one is sent only when it has this size. Many small round trips cost Redis more
 /// than a few large ones, and what waits meanwhile waits for at most one round trip.
@@ -34,7 +36,7 @@ impl Outbox {
     /// Adds work; waits while too much of it is waiting.
     pub(crate) async fn push(&self, work: SettlerInput) {
         if self.push_now(work) > self.limit {
-            self.await_room().await;
+            self.await_space().await;
         }
     }
 
@@ -44,7 +46,7 @@ impl Outbox {
             delivery.held_lease.renew_until_settled();
         }
         let count = {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.work.push(work);
             state.work.len()
         };
@@ -55,16 +57,8 @@ impl Outbox {
     }
 
     /// Waits while too much work is waiting.
-    pub(crate) async fn await_room(&self) {
-        loop {
-            let taken = self.taken.notified();
-            let mut taken = std::pin::pin!(taken);
-            taken.as_mut().enable();
-            if self.lock().work.len() <= self.limit {
-                return;
-            }
-            taken.await;
-        }
+    pub(crate) async fn await_space(&self) {
+        wait_for(&self.taken, || (lock(&self.state).work.len() <= self.limit).then_some(())).await;
     }
 
     /// Takes everything that waits, once there is this much of it; `None` when nothing waits and nothing more will
@@ -73,7 +67,7 @@ impl Outbox {
         loop {
             let arrived = self.arrived.notified();
             {
-                let mut state = self.lock();
+                let mut state = lock(&self.state);
                 if state.work.len() >= least || (state.closed && !state.work.is_empty()) {
                     let work = std::mem::take(&mut state.work);
                     drop(state);
@@ -90,11 +84,7 @@ impl Outbox {
 
     /// Notes that nothing more will be added.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        lock(&self.state).closed = true;
         self.arrived.notify_one();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

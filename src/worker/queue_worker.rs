@@ -8,13 +8,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::admission::Admission;
-use super::alarm::Alarm;
-use super::beginner::{self, Beginner};
 use super::clock::ServerClock;
-use super::delivery::{FinishedAttempt, SettlerInput};
+use super::delivery::SettlerInput;
 use super::dispatcher::Dispatcher;
 use super::duty::Duty;
 use super::executor::Executor;
+use super::fair_scheduler::FairScheduler;
 use super::held_leases::HeldLeases;
 use super::joined_queue::JoinedQueue;
 use super::limits::Limits;
@@ -23,13 +22,14 @@ use super::quota::Quota;
 use super::reader::{Reader, Reading};
 use super::registry::Registry;
 use super::reporter::{Reporter, Reports};
-use super::rooms::Rooms;
 use super::settler::Settler;
-use super::sharer::Sharer;
+use super::slot_timer::SlotTimer;
+use super::start_checker::{self, StartChecker};
 use super::steps::ledgers::{self, Ledgers};
+use super::type_waitlists::TypeWaitlists;
 use super::{Config, QueueConfig};
 use crate::broker::{Broker, Error, Link, Queue, Role};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::{Liveness, QueueHealth};
 use crate::job::{self, ConsumerName, GateName, Lease, Outcome, QueueName};
 use crate::traces::Tracer;
@@ -142,10 +142,10 @@ impl Shared {
         let reporter = Arc::new(self.reporter(queue.clone(), &parts.admission));
         let reporting = Arc::clone(&reporter).run();
         tasks.spawn(self.liveness.watch(format!("the reporter of {name}"), reporting));
-        let (beginner, questions) = Beginner::new(slots);
+        let (start_checker, questions) = StartChecker::new(slots);
         let beginning =
-            beginner::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
-        tasks.spawn(self.liveness.watch(format!("the beginner of {name}"), beginning));
+            start_checker::answer(queue.clone(), self.consumer.clone(), questions, self.events.clone());
+        tasks.spawn(self.liveness.watch(format!("the start checker of {name}"), beginning));
         let (ledgers, writes) = Ledgers::new(slots);
         let writing = ledgers::write(queue.clone(), self.consumer.clone(), writes);
         tasks.spawn(self.liveness.watch(format!("the step states of {name}"), writing));
@@ -157,15 +157,15 @@ impl Shared {
         let tending = Arc::clone(&parts.admission);
         let tending = tending.tend(Arc::clone(&parts.dispatcher), Arc::clone(&parts.outbox));
         tasks.spawn(self.liveness.watch(format!("the admission of {name}"), tending));
-        let sharer = Sharer {
+        let fair_scheduler = FairScheduler {
             queue: queue.clone(),
             admission: Arc::clone(&parts.admission),
             health: Arc::clone(&parts.health),
             slots,
             events: self.events.clone(),
         };
-        tasks.spawn(self.liveness.watch(format!("the fair share of {name}"), sharer.run()));
-        (tasks, reporter, Asking { beginner, ledgers })
+        tasks.spawn(self.liveness.watch(format!("the fair share of {name}"), fair_scheduler.run()));
+        (tasks, reporter, Asking { start_checker, ledgers })
     }
 
     fn executor(
@@ -176,7 +176,7 @@ impl Shared {
     ) -> Executor {
         Executor {
             queue,
-            beginner: asking.beginner,
+            start_checker: asking.start_checker,
             ledgers: asking.ledgers,
             admission: Arc::clone(&parts.admission),
             starts_within: Lease::of(lease).starts_within(),
@@ -194,7 +194,7 @@ impl Shared {
 
 /// What the slots of one queue worker ask Redis through.
 struct Asking {
-    beginner: Beginner,
+    start_checker: StartChecker,
     ledgers: Ledgers,
 }
 
@@ -205,7 +205,7 @@ struct Parts {
     held_leases: Arc<HeldLeases>,
     health: Arc<QueueHealth>,
     outbox: Arc<Outbox>,
-    rooms: Arc<Rooms>,
+    waitlists: Arc<TypeWaitlists>,
     admission: Arc<Admission>,
 }
 
@@ -220,7 +220,7 @@ impl Parts {
         let rules = (shared.gate_limits(own), own.share().unwrap_or_default());
         let admission = Admission::new(settling.clone(), shared.events.clone(), rules);
         admission.begin().await?;
-        let (prefetch, room) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
+        let (prefetch, capacity) = (shared.config.prefetch, own.concurrency + shared.config.prefetch);
         let dispatcher = Dispatcher::new(own.concurrency, prefetch, threads());
         Ok(Self {
             dispatcher: dispatcher
@@ -229,8 +229,8 @@ impl Parts {
                 .shared(),
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
-            outbox: Arc::new(Outbox::new(2 * room + 100)),
-            rooms: Arc::new(Rooms::new(shared.registry.types())),
+            outbox: Arc::new(Outbox::new(2 * capacity + 100)),
+            waitlists: Arc::new(TypeWaitlists::new(shared.registry.types())),
             admission: Arc::new(admission),
         })
     }
@@ -238,9 +238,8 @@ impl Parts {
     /// Hands nothing more to the slots, and gives back what waits for one.
     fn give_back_unstarted(&self) {
         for delivery in self.dispatcher.close() {
-            let not_run = FinishedAttempt::not_run(delivery, Outcome::Interrupted);
             // Nothing makes room while Redis is away, and the drain must begin all the same.
-            self.outbox.push_now(SettlerInput::Finished(not_run));
+            self.outbox.push_now(SettlerInput::not_run(delivery, Outcome::Interrupted));
         }
     }
 }
@@ -304,7 +303,7 @@ impl QueueWorker {
                 dispatcher: Arc::clone(&parts.dispatcher),
                 held_leases: Arc::clone(&parts.held_leases),
                 outbox: Arc::clone(&parts.outbox),
-                rooms: Arc::clone(&parts.rooms),
+                waitlists: Arc::clone(&parts.waitlists),
                 admission: Arc::clone(&parts.admission),
                 duty: Arc::clone(&shared.duty),
                 health: Arc::clone(&parts.health),
@@ -345,7 +344,7 @@ impl QueueWorker {
             held_leases: Arc::clone(&self.parts.held_leases),
             dispatcher: Arc::clone(&self.parts.dispatcher),
             outbox: Arc::clone(&self.parts.outbox),
-            rooms: Arc::clone(&self.parts.rooms),
+            waitlists: Arc::clone(&self.parts.waitlists),
             admission: Arc::clone(&self.parts.admission),
             health: Arc::clone(&self.parts.health),
             slots: self.slots,
@@ -427,19 +426,16 @@ impl QueueWorker {
 
 /// Ends once handlers have had enough time to end by themselves.
 async fn patience(deadline: Instant, hurry: &CancellationToken) {
-    tokio::select! {
-        () = tokio::time::sleep_until(deadline.into()) => {}
-        () = hurry.cancelled() => {}
-    }
+    hurry.run_until_cancelled(tokio::time::sleep_until(deadline.into())).await;
 }
 
 /// Runs one slot: one attempt at a time.
 async fn slot(dispatcher: Arc<Dispatcher>, executor: Arc<Executor>, outbox: Arc<Outbox>) {
-    let mut alarm = Alarm::default();
+    let mut slot_timer = SlotTimer::default();
     while let Some(mut delivery) = dispatcher.next().await {
         loop {
             let place = dispatcher.place_of(&delivery).map(|place| (place, Instant::now()));
-            let work = executor.run(delivery, &mut alarm).await;
+            let work = executor.run(delivery, &mut slot_timer).await;
             let place = place.map(|(place, began)| (place, began.elapsed()));
             // A full outbox means that Redis takes no outcomes: the slot waits, and reading stops with it.
             outbox.push(work).await;
@@ -461,12 +457,11 @@ async fn relieve(dispatcher: Arc<Dispatcher>, outbox: Arc<Outbox>, queue: QueueN
         tokio::time::sleep(RELIEVE_EVERY).await;
         let waiting = dispatcher.in_backlog();
         if std::mem::replace(&mut reported, waiting) != waiting {
-            events.emit(&Event::Limited { queue: &queue, waiting });
+            events.of_queue(&queue, QueueEvent::Limited { waiting });
         }
         for (delivery, delay) in dispatcher.overdue() {
-            let put_off = FinishedAttempt::not_run(delivery, Outcome::NotDue(delay));
             // Waiting here would lose it if the process stops meanwhile.
-            outbox.push_now(SettlerInput::Finished(put_off));
+            outbox.push_now(SettlerInput::not_run(delivery, Outcome::NotDue(delay)));
         }
     }
 }

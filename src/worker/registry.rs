@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::JobError;
 use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
-use super::limits::{Limits, SharedPlaces};
+use super::limits::{Limits, SharedPermits};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
@@ -25,7 +25,7 @@ pub(crate) struct Registry {
     handlers: FxHashMap<JobType, Arc<Registered>>,
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
-    shared_places: SharedPlaces,
+    shared_places: SharedPermits,
     schemas: Schemas,
     config_digest: Option<String>,
     pools_down: Option<Arc<PoolsDown>>,

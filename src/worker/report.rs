@@ -2,9 +2,10 @@
 //! nothing has nothing here. Reporting never waits and costs no command: the reporter takes it from here.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
+use crate::broker::mutex::lock;
 use crate::broker::{LOG_LINES, UnsentLine, UnsentReport};
 use crate::job::{JobSpec, cut};
 
@@ -110,10 +111,6 @@ impl Report {
         let pending = lock(pending.as_ref()?);
         pending.open.then_some(pending)
     }
-}
-
-fn lock(pending: &Mutex<Pending>) -> MutexGuard<'_, Pending> {
-    pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

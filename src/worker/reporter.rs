@@ -2,13 +2,14 @@
 //! Only the end of an attempt that has reported something waits for it, and not for long.
 
 use std::iter::Peekable;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::delivery::Delivery;
 use super::rules_check::RulesCheck;
+use crate::broker::mutex::lock;
 use crate::broker::{Queue, UnsentReport};
 use crate::event::Events;
 use crate::job::{ConsumerName, QueueName};
@@ -70,16 +71,12 @@ impl Reports {
     }
 
     fn push(&self, delivery: &Arc<Delivery>) {
-        self.lock().push(Arc::clone(delivery));
+        lock(&self.waiting).push(Arc::clone(delivery));
         self.arrived.notify_one();
     }
 
     fn take(&self) -> Vec<Arc<Delivery>> {
-        std::mem::take(&mut *self.lock())
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Delivery>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        std::mem::take(&mut *lock(&self.waiting))
     }
 }
 

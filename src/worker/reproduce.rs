@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::alarm::Alarm;
 use super::executor::{Bounds, bounded};
 use super::handler::{JobContext, StepView};
 use super::registry::{Erased, Registry, Runner};
+use super::slot_timer::SlotTimer;
 use super::steps::Steps;
 use crate::job::{
     Envelope, JobSpec, Ledger, Outcome, PlannedStep, Policy, QueueName, StepName, StepState, Tracking,
@@ -130,10 +130,10 @@ impl Specimen {
             let view = self.view(step, results, &context);
             context = context.in_step(view);
         }
-        let (watched, mut alarm) = (context.clone(), Alarm::default());
+        let (watched, mut slot_timer) = (context.clone(), SlotTimer::default());
         let bounds = Bounds { timeout, deadline, grace };
         let running = handler.run(context);
-        let outcome = bounded(running, watched.held_lease(), bounds, &mut alarm, || {}).await;
+        let outcome = bounded(running, watched.held_lease(), bounds, &mut slot_timer, || {}).await;
         let (progress, lines) = watched.reported();
         let step = step.map(|(step, _)| step.name.clone());
         ReproducedRun { step, outcome, elapsed: started.elapsed(), progress, lines }
@@ -151,7 +151,7 @@ impl Specimen {
             name: step.name.clone(),
             kind: step.kind,
             is_first: true,
-            attempts: self.ledger.attempts(&step.name, &self.job.life.to_string(), step.kind),
+            attempts: self.ledger.attempts(&step.name, &self.job.generation.to_string(), step.kind),
             token: context.held_lease().token().child_token(),
             results: kept.collect(),
             after: step.after.clone(),

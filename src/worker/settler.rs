@@ -1,7 +1,7 @@
 //! Stage 4: turns outcomes into what Redis must do. Plain successes go in batches of one round trip, everything else in
 //! groups of one script. An outcome is kept, and sent again, until Redis has accepted it: the fence in the script decides
 //! whether it still counts. What Redis refuses for its own reasons, such as a record of another type, waits
-//! [aside](super::aside), and holds up nothing else.
+//! [aside](super::quarantine), and holds up nothing else.
 
 mod attempts;
 mod plain;
@@ -15,16 +15,16 @@ use futures_util::stream::FuturesUnordered;
 
 use self::attempts::{Decided, Fate};
 use super::admission::Admission;
-use super::aside::{Aside, Task};
 use super::backoff::RedisBackoff;
 use super::clock::ServerClock;
-use super::delivery::{Delivery, FinishedAttempt, SettlerInput};
+use super::delivery::{Delivery, SettlerInput};
 use super::dispatcher::Dispatcher;
 use super::held_leases::HeldLeases;
 use super::lease::EntryKey;
 use super::outbox::{MIN_BATCH, Outbox};
+use super::quarantine::{Quarantine, Task};
 use crate::broker::{Error, Queue, grouped};
-use crate::event::{Event, Events};
+use crate::event::{Events, QueueEvent};
 use crate::health::Monitor;
 use crate::job::{ConsumerName, Outcome, Policies, Tracking};
 
@@ -64,16 +64,17 @@ enum Single {
 }
 
 impl Settler {
-    /// Settles until the outbox is closed and empty. What waits aside then is tried once more, and left to its lease.
+    /// Settles until the outbox is closed and empty. What waits in quarantine then is tried once more, and left to its lease.
     pub(crate) async fn run(self, outbox: Arc<Outbox>) {
         let (mut plain, mut groups) = (FuturesUnordered::new(), FuturesUnordered::new());
         let (mut singles, mut forgetting) = (FuturesUnordered::new(), FuturesUnordered::new());
-        let (mut answered, mut aside) = (Vec::new(), Aside::new(self.dispatcher.load()));
+        let (mut answered, mut quarantine) = (Vec::new(), Quarantine::new(self.dispatcher.load()));
         let mut open = true;
-        while open || !plain.is_empty() || !groups.is_empty() || !singles.is_empty() || !aside.is_empty() {
+        while open || !plain.is_empty() || !groups.is_empty() || !singles.is_empty() || !quarantine.is_empty()
+        {
             let under_way = plain.len() + groups.len();
             let least = if under_way == 0 { 1 } else { MIN_BATCH };
-            let has_room = under_way < UNDER_WAY && singles.len() < ALONE_UNDER_WAY;
+            let may_send = under_way < UNDER_WAY && singles.len() < ALONE_UNDER_WAY;
             let (mut rest, mut fates): (Vec<SettlerInput>, Vec<Fate>) = (Vec::new(), Vec::new());
             tokio::select! {
                 biased;
@@ -81,14 +82,14 @@ impl Settler {
                 Some(noted) = groups.next() => fates = noted,
                 Some(fate) = singles.next() => fates.push(fate),
                 Some(()) = forgetting.next() => {}
-                Some(task) = aside.next() => {
-                    let task = self.requeue(task, aside.is_closed());
+                Some(task) = quarantine.next() => {
+                    let task = self.requeue(task, quarantine.is_closed());
                     singles.extend(task.map(|task| self.settle_alone(self.decide(task))));
                 }
-                work = outbox.take(least), if open && has_room => {
+                work = outbox.take(least), if open && may_send => {
                     let Some(work) = work else {
                         open = false;
-                        aside.close();
+                        quarantine.close();
                         continue;
                     };
                     let (batches, others) = plain::sort(work);
@@ -97,7 +98,8 @@ impl Settler {
                 }
             }
             let (decided, mut alone) = self.decide_all(rest);
-            alone.extend(fates.into_iter().filter_map(|fate| self.note(fate, &mut answered, &mut aside)));
+            alone
+                .extend(fates.into_iter().filter_map(|fate| self.note(fate, &mut answered, &mut quarantine)));
             groups
                 .extend(grouped(decided, Decided::member).into_iter().map(|group| self.settle_group(group)));
             singles.extend(alone.into_iter().map(|single| self.settle_alone(single)));
@@ -109,7 +111,7 @@ impl Settler {
     }
 
     /// Notes what became of one settlement. Returns it if it must be sent again, alone.
-    fn note(&self, fate: Fate, answered: &mut Vec<EntryKey>, aside: &mut Aside) -> Option<Single> {
+    fn note(&self, fate: Fate, answered: &mut Vec<EntryKey>, quarantine: &mut Quarantine) -> Option<Single> {
         match fate {
             Fate::Settled(held) => {
                 self.held_leases.remove(std::iter::once(&held));
@@ -118,7 +120,7 @@ impl Settler {
             }
             Fate::Alone(decided) => Some(Single::Attempt(decided)),
             Fate::Refused(task, error) => {
-                self.set_aside(aside, task, &error);
+                self.set_aside(quarantine, task, &error);
                 None
             }
         }
@@ -139,26 +141,24 @@ impl Settler {
     }
 
     /// Sets aside what Redis refuses, and reports so the first time. Other jobs get its places in gates.
-    fn set_aside(&self, aside: &mut Aside, task: Task, error: &Error) {
+    fn set_aside(&self, quarantine: &mut Quarantine, task: Task, error: &Error) {
         let job = task.job();
         self.leave(&task);
-        if let Some(room) = task.room().filter(|_| error.is_of_room()) {
-            self.admission.refused_rooms.note(&room);
+        if let Some(waitlist) = task.waitlist().filter(|_| error.is_of_waitlist()) {
+            self.admission.refused_waitlists.note(&waitlist);
         }
         if task.refused == 0 {
             let keys = self.queue.keys_of(&job);
-            self.events.emit(&Event::SetAside {
-                queue: self.queue.name(),
-                job: &job,
-                keys: &keys,
-                error: &error.to_string(),
-            });
+            self.events.of_queue(
+                self.queue.name(),
+                QueueEvent::SetAside { job: &job, keys: &keys, error: &error.to_string() },
+            );
         }
-        if aside.is_closed() {
+        if quarantine.is_closed() {
             tracing::warn!(queue = %self.queue.name(), %job, %error, "the end of a job was not recorded before the worker stopped; the job is taken over when its lease expires");
             return self.held_leases.remove(std::iter::once(&task.key()));
         }
-        aside.push(task);
+        quarantine.push(task);
     }
 
     /// Offers a delivery that could not begin to the slots again. Returns what must be settled instead: other work, and
@@ -171,7 +171,7 @@ impl Settler {
             }
             SettlerInput::NotStarted(delivery, _) => {
                 let not_started = self.dispatcher.requeue(delivery).err()?;
-                SettlerInput::Finished(FinishedAttempt::not_run(not_started, Outcome::Interrupted))
+                SettlerInput::not_run(not_started, Outcome::Interrupted)
             }
             work @ (SettlerInput::Finished(_) | SettlerInput::Settled(..) | SettlerInput::Malformed(..)) => {
                 work

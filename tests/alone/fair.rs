@@ -144,7 +144,7 @@ async fn tenants_start_as_many_jobs_as_their_weights_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
+async fn a_queue_that_is_not_shared_any_more_empties_its_waiting_lists() {
     let _alone = alone();
     const JOBS: usize = 1000;
     let scene = Scene::new().await;
@@ -154,7 +154,7 @@ async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
     until_async("some to wait for their turn", SOON, async || in_turn(&scene).await > 100).await;
     fleet.stop().await;
     let fleet = Running::start_with(config(&scene, None), quick(3), handler.clone());
-    until_async("the rooms to be empty", SOON, async || in_turn(&scene).await == 0).await;
+    until_async("the waiting lists to be empty", SOON, async || in_turn(&scene).await == 0).await;
     until_async("all to be done", 2 * SOON, async || handler.done() == JOBS).await;
     scene.until_at_rest().await;
     assert_eq!(handler.started(), JOBS, "some ran twice");
@@ -164,21 +164,21 @@ async fn a_queue_that_is_not_shared_any_more_empties_its_rooms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_room_with_very_many_jobs_does_not_hold_up_another() {
+async fn a_waiting_list_with_very_many_jobs_does_not_hold_up_another() {
     let _alone = alone();
     const JOBS: usize = 60_000;
     let scene = Scene::new().await;
     let fill = "for nth = 1, ARGV[1] do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', ARGV[2], 'lane', 'high', 'room_gates', ARGV[3]) end redis.call('HSET', KEYS[2], ARGV[3], 1) return 0";
     for (tenant, jobs) in [("a", JOBS), ("b", 1)] {
         let gate = format!("key:h.tenant={tenant}");
-        let room = format!("sf:{{default}}:room:{gate}");
+        let waitlist = format!("sf:{{default}}:room:{gate}");
         let jobs = jobs.to_string();
-        scene.server.cmd(&["EVAL", fill, "2", &room, "sf:{default}:rooms", &jobs, tenant, &gate]);
+        scene.server.cmd(&["EVAL", fill, "2", &waitlist, "sf:{default}:rooms", &jobs, tenant, &gate]);
     }
     let handler = Tenants::new(Duration::ZERO);
     let fleet = Running::start_with(config(&scene, None), quick(3), handler.clone());
     // Nothing closes either gate, so the leader lets all of them out.
-    until_async("the other room's job to start", SOON, async || handler.of("b", 0) == 1).await;
+    until_async("the other waiting list's job to start", SOON, async || handler.of("b", 0) == 1).await;
     let left = scene.int(&["XLEN", "sf:{default}:room:key:h.tenant=a"]);
     assert!((1..60_000).contains(&left), "{left}");
     fleet.stop().await;
@@ -198,7 +198,7 @@ async fn jobs_that_wait_for_their_turn_are_found_and_cancelled() {
     let last = ids.iter().map(|id| id.parse::<EntryId>().unwrap()).max().unwrap();
     let last: JobId = last.to_string().parse().unwrap();
     let status = scene.queue.status(&last).await.unwrap().unwrap();
-    assert_eq!(status.room.as_deref(), Some("fair:normal:=a"));
+    assert_eq!(status.waitlist.as_deref(), Some("fair:normal:=a"));
     assert_eq!(scene.queue.cancel(&last, "ann", LONG).await.unwrap(), Cancellation::Done);
     until_async("the others to be done", 2 * SOON, async || handler.done() == 299).await;
     scene.until_at_rest().await;
@@ -252,7 +252,7 @@ fn killed_workers_lose_no_job_of_a_shared_queue() {
     });
     assert!(killed > 0, "all jobs were done before the first kill");
     for key in ["sf:{default}:rooms", "sf:{default}:rooms:places", "sf:{default}:fair:normal"] {
-        until("the rooms to be forgotten", Duration::from_secs(10), || {
+        until("the waiting lists to be forgotten", Duration::from_secs(10), || {
             redis::from_redis_value::<i64>(server.cmd(&["EXISTS", key])).unwrap() == 0
         });
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use super::{CRATES, assert_none, files, root, sources};
 
-/// Literals of scripts that look like parts of keys, but name a field of a record, rooms and a rule.
+/// Literals of scripts that look like parts of keys, but name a field of a record, waiting lists and a rule.
 const NO_KEYS: [&str; 4] = ["dead:", "fair:", "fair:%s:#%d", "f:fair"];
 
 /// The kinds of the keys that have the state of a gate.

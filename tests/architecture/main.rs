@@ -157,6 +157,25 @@ fn every_file_has_a_header() {
 }
 
 #[test]
+fn documentation_stands_alone() {
+    let leans =
+        |line: &&str| ["The same", "Does the same", "As ["].iter().any(|start| line.starts_with(start));
+    let mut findings = Vec::new();
+    for source in everything() {
+        for (at, line) in source.lines.iter().enumerate() {
+            let doc = line.trim_start().strip_prefix("/// ");
+            let begins = at == 0 || !source.lines[at - 1].trim_start().starts_with("///");
+            if begins && doc.filter(leans).is_some() {
+                findings.push(
+                    source.at(at, "a doc comment says what the item is or does, without the one above"),
+                );
+            }
+        }
+    }
+    assert_none(findings);
+}
+
+#[test]
 fn no_file_and_no_function_is_too_long() {
     let mut findings = Vec::new();
     for source in everything() {

@@ -160,7 +160,7 @@ fn a_retry_needs_no_cause_but_a_replay_needs_a_person() {
         let (again, done) = ("start a - a 1 new 5-0 8 900ms 900", "end a - 5-0 8 950ms ok");
         Tale::of(&[("a", Kind::Mended)], &[START, fatal, again, done])
     };
-    assert_eq!(replayed().deed(Deed::Replayed { life: "a".to_owned() }).broken(), Vec::<&str>::new());
+    assert_eq!(replayed().deed(Deed::Replayed { generation: "a".to_owned() }).broken(), Vec::<&str>::new());
     assert!(replayed().broken().contains(&"nothing runs twice without a cause"));
 }
 
@@ -202,7 +202,7 @@ fn a_run_of_a_job_that_was_never_accepted_is_found() {
 #[test]
 fn a_job_in_two_places_and_an_unexpected_letter_are_found() {
     let both = Tale::of(&[("a", Kind::Fatal)], &[START, OK]).letter("a", "fatal");
-    assert_eq!(both.broken(), ["each life ends in one place"]);
+    assert_eq!(both.broken(), ["each generation ends in one place"]);
     let worn = Tale::of(&[("a", Kind::Done)], &[]).letter("a", "fatal");
     assert_eq!(worn.broken(), ["only expected jobs leave dead letters"]);
     let mut cut = Tale::of(&[("a", Kind::Fatal)], &[]).letter("a", "fatal");

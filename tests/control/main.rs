@@ -12,6 +12,8 @@ mod dead;
 #[cfg(test)]
 mod drain;
 #[cfg(test)]
+mod figures;
+#[cfg(test)]
 mod gates;
 #[cfg(test)]
 mod running;

@@ -7,9 +7,9 @@ mod callbacks;
 #[cfg(test)]
 mod cron;
 #[cfg(test)]
-mod lifecycle;
+mod generations;
 #[cfg(test)]
-mod lives;
+mod lifecycle;
 #[cfg(test)]
 mod retention;
 #[cfg(test)]

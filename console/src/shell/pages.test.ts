@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { match, PAGES } from './pages';
+import { match, MOVED, PAGES } from './pages';
 
 test('an address names its page, and what its segments are about', () => {
   expect(match([])?.page.path).toBe('');
@@ -13,4 +13,12 @@ test('no two pages have the same address or keys, and the navigation marks pages
   expect(new Set(PAGES.map((page) => page.path)).size).toBe(PAGES.length);
   expect(new Set(keys).size).toBe(keys.length);
   for (const { under } of PAGES) expect(under === undefined || PAGES.some((page) => page.nav && page.path === under)).toBe(true);
+});
+
+test('addresses of the earlier console lead to the pages that took their place', () => {
+  for (const [, to] of MOVED) expect(PAGES.some((page) => page.path === to)).toBe(true);
+  const moved = match(['queues', 'mail', 'campaigns', '0b5ff109', 'pause']);
+  expect([moved?.page.path, moved?.named.task]).toEqual(['queues/:queue/tasks/:task', '0b5ff109']);
+  expect(match(['queues', 'mail', 'jobs', 'order-7', 'replay'])?.named).toMatchObject({ queue: 'mail', job: 'order-7' });
+  expect(match(['incidents', '0b5ff109'])?.named).toEqual({ incident: '0b5ff109' });
 });

@@ -1,13 +1,11 @@
 // Addresses: every page has one that can be shared, and Back works. Links are plain `<a href={to('jobs')}>`.
 import { tick } from 'svelte';
 
-const BASE = import.meta.env.BASE_URL;
-
 /** The address of a page: its segments are encoded, so that no name of a queue or job leads elsewhere. */
 export function to(...segments: string[]): string {
   // Browsers drop segments that are only dots, also encoded ones. A space, which no name has at its end, keeps them.
   const written = segments.map((segment) => (/^\.{1,2}$/.test(segment) ? `${segment}%20` : encodeURIComponent(segment)));
-  return BASE + written.join('/');
+  return `/${written.join('/')}`;
 }
 
 /** The same, with a query. */
@@ -17,7 +15,7 @@ export function toWith(segments: string[], query: URLSearchParams | Record<strin
 }
 
 function segmentsOf(path: string): string[] {
-  const parts = path.slice(BASE.length).split('/').filter(Boolean);
+  const parts = path.split('/').filter(Boolean);
   return parts.map((part) => {
     try {
       return decodeURIComponent(part).replace(/^(\.{1,2}) $/, '$1');
@@ -30,7 +28,7 @@ function segmentsOf(path: string): string[] {
 class Router {
   #url = $state.raw(new URL(location.href));
   path = $derived(this.#url.pathname);
-  /** The decoded segments of the path, after the base. They stay the same while only the query changes. */
+  /** The decoded segments of the path. They stay the same while only the query changes. */
   segments = $derived(segmentsOf(this.path));
 
   get query(): URLSearchParams {
@@ -57,7 +55,7 @@ class Router {
     if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const link = (event.target as Element).closest('a');
     if (!link || link.target || link.hasAttribute('download') || link.origin !== location.origin) return;
-    if (!link.pathname.startsWith(BASE)) return;
+    if (link.pathname.startsWith('/api/')) return;
     event.preventDefault();
     this.go(link.href);
   }

@@ -41,6 +41,13 @@ export function duration(ms: number | null | undefined): string {
   return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;
 }
 
+/** The distances between durations that people count in: 1, 2 or 5 of a unit, and parts of an hour. In milliseconds. */
+export const DURATION_STEPS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].flatMap((count) => [count * 1000, count * 60_000]),
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 720].map((hours) => hours * 3_600_000),
+].sort((one, other) => one - other);
+
 const pad = (value: number) => String(value).padStart(2, '0');
 
 /** The time of the day here: `19:02:11`. */
@@ -57,11 +64,17 @@ export function instant(ms: number): string {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)} ${zone}`;
 }
 
+/** What a program wrote, without the exit status around it. */
+export function withoutStatus(error: string | null | undefined): string {
+  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '');
+  return text || (error ?? '');
+}
+
 /** The line of an error that says most: the exception, without the exit status before it. */
 export function exception(error: string | null | undefined): string {
-  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '') || (error ?? '');
-  const known = text.split('\n').map((line) => line.trim()).filter(Boolean);
+  const known = withoutStatus(error).split('\n').map((line) => line.trim()).filter(Boolean);
   const named = known.filter((line) => !/^(File "|at |Traceback|#\d|\^+$|\.\.\.)/.test(line));
-  const thrown = named.findLast((line) => /^[\w.\\]*(Error|Exception|Warning|Timeout)\b/.test(line));
-  return thrown ?? named[0] ?? known[0] ?? '';
+  // The last cause of a chain is the first that went wrong.
+  const thrown = named.findLast((line) => /^(Caused by: )?[\w.\\$]*(Error|Exception|Warning|Timeout)\b/.test(line));
+  return (thrown ?? named[0] ?? known[0] ?? '').replace(/^Caused by: /, '');
 }

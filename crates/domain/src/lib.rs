@@ -8,6 +8,8 @@
 mod as_text;
 #[macro_use]
 mod setters;
+#[macro_use]
+mod variants;
 
 pub mod cron;
 pub mod job;

@@ -10,7 +10,7 @@
 //! | [`Queue::audit`](crate::Queue::audit) | [`AuditLog`]: note what people do to the queue, and read it |
 //! | [`Queue::tasks`](crate::Queue::tasks) | [`Tasks`]: what the fleet does to many jobs or dead letters, page by page |
 //! | [`Queue::delayed`](crate::Queue::delayed) | [`Delayed`]: list the jobs that are due later |
-//! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, hasten or move the jobs that a filter matches |
+//! | [`Queue::bulk`](crate::Queue::bulk) | [`BulkJobs`]: cancel, run now or move the jobs that a filter matches |
 //! | [`Queue::walk_jobs`](crate::Queue::walk_jobs) | [`JobWalk`]: find jobs by state, type, payload, header or age |
 //! | [`Queue::cron`](crate::Queue::cron) | [`Cron`]: add, pause and remove recurring jobs |
 //! | [`Queue::gates`](crate::Queue::gates) | [`Gates`]: pause and limit a queue, its types, or values of a field |
@@ -55,8 +55,8 @@ pub use crate::{
     Holdings, Incidents, JobCursor, JobHolder, JobPage, JobSearch, JobWalk, Joined, Kept, KeptBack,
     KeyCursor, KnownIncident, LaneSnapshot, LetterEdit, LetterLimits, LetterSearch, Listed, LogLine,
     MAX_ENTRIES, Members, Missing, Noted, OpenIncidents, Part, PastAction, PastEvent, PastIncident, Progress,
-    QueueSnapshot, QueueUse, RedisMemory, Replayed, Room, Sample, SelectedPage, Selection, SelectionPlan,
-    Server, Status, Step, StepLedgers, StepsStatus, Task, TaskAction, TaskCounts, TaskCursor, TaskError,
-    TaskPage, Tasks, TypeFigures, TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, WorkerInfo,
+    QueueSnapshot, QueueUse, RedisMemory, Replayed, Sample, SelectedPage, Selection, SelectionPlan, Server,
+    Status, Step, StepLedgers, StepsStatus, Task, TaskAction, TaskCounts, TaskCursor, TaskError, TaskPage,
+    Tasks, TypeFigures, TypeStats, UnknownType, Unread, Upcoming, WIRE_VERSION, Waitlist, WorkerInfo,
     stream_name,
 };

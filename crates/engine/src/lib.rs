@@ -18,6 +18,8 @@ mod dead;
 mod gates;
 mod inspect;
 mod maintenance;
+#[doc(hidden)]
+pub mod mutex;
 mod rehearse;
 #[doc(hidden)]
 pub mod sabotage;
@@ -27,7 +29,7 @@ mod tasks;
 pub mod tls;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use fred::types::{Key, Value};
 
@@ -49,7 +51,7 @@ pub use attempt::steps::{DecideError, Decided, StepLedgers, StepsStatus};
 pub use attempt::take::{MAX_TAKEN, MAX_TYPES, Overdue};
 pub use attempt::taken::{AttemptSummary, TakenJob};
 pub use bulk::carry_out::{BulkCursor, BulkError, BulkPage, BulkTally};
-pub use bulk::relocate::KeptBack;
+pub use bulk::move_jobs::KeptBack;
 pub use bulk::remove::{DeletedPage, KeyCursor, QueueUse};
 pub use bulk::selection::{BulkAction, BulkJobs, BulkPlan, BulkSelection};
 pub use bulk::terms::BulkTerms;
@@ -69,8 +71,8 @@ pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
 pub use dead::selection::{LetterSearch, SelectedPage, Selection, SelectionPlan};
 pub use gates::admit::Admitted;
-pub use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_ROOMS};
-pub use gates::rules::{GateStatus, Gates, Room};
+pub use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_WAITLISTS};
+pub use gates::rules::{GateStatus, Gates, Waitlist};
 pub use inspect::audit::{Action, AuditLog, DeletionLog, Noted, PastAction};
 pub use inspect::audit_search::{AuditCursor, AuditPage, AuditSearch, AuditSource};
 pub use inspect::delayed::{Delayed, Upcoming};
@@ -116,6 +118,7 @@ pub use tls::Files as Tls;
 
 use client::script::{Answer, Script};
 use job::{ConsumerName, Namespace, QueueName};
+use mutex::lock;
 #[doc(hidden)]
 pub use streamfleet_domain::{cron, job};
 
@@ -235,7 +238,7 @@ impl Broker {
         let Some(slot) = self.shared.link.is_clustered().then(|| key.cluster_hash()) else {
             return self.shared.link.clone();
         };
-        let mut links = self.shared.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut links = lock(&self.shared.links);
         if let Some(link) = links.get(&slot).and_then(WeakLink::upgrade) {
             return link;
         }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use streamfleet::RedisError;
 use streamfleet::job::InvalidPayload;
+use streamfleet::{ErrorClass, RedisError};
 
 /// Why an operation was not carried out.
 #[derive(Debug, thiserror::Error)]
@@ -63,8 +63,64 @@ impl Error {
         move |error| Self::Redis { what, error }
     }
 
+    /// Says what Redis may or may not have done. If it certainly has done nothing, says so instead, and what to do.
+    pub(crate) fn unsure(what: &'static str) -> impl FnOnce(RedisError) -> Self {
+        move |error| Self::Redis { what: why_nothing(&error).unwrap_or(what).to_owned(), error }
+    }
+
     /// Whether something may have been changed although it failed: an answer may be lost.
     pub(crate) fn may_have_run(&self) -> bool {
         matches!(self, Self::Redis { error, .. } if error.may_have_run())
+    }
+}
+
+/// Why Redis has certainly done nothing, and what to do; `None` if it may have done something. For these reasons, Redis refuses the
+/// first write of a script, and none after it.
+fn why_nothing(error: &RedisError) -> Option<&'static str> {
+    let RedisError::Refused { class, detail, .. } = error else {
+        return None;
+    };
+    let word = detail.split([' ', ':']).next().unwrap_or_default();
+    match (class, word) {
+        (ErrorClass::Full, _) => Some(
+            "Redis is full: nothing was begun or changed; raise its maxmemory, or make room (streamfleet queues purge, or dead drop), \
+             and try again",
+        ),
+        (_, "READONLY") => Some(
+            "this Redis accepts no writes, because it is a replica: nothing was begun or changed; try again after a failover, or check \
+             the address",
+        ),
+        (_, "MISCONF") => Some(
+            "Redis accepts no writes, because it cannot save them: nothing was begun or changed; see its log and its disk, and try again",
+        ),
+        (_, "NOPERM" | "NOAUTH" | "WRONGPASS") => Some(
+            "the login of Redis may not do this: nothing was begun or changed; `streamfleet check` names the rights that it lacks",
+        ),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_refused_before_its_first_write_is_certain() {
+        let what = |detail: &str| {
+            Error::unsure("it may have begun")(RedisError::refused("task_put", detail.to_owned())).to_string()
+        };
+        for (detail, why) in [
+            ("OOM command not allowed when used memory > 'maxmemory'.", "Redis is full: nothing"),
+            ("ERR Error running script: OOM command not allowed when used memory", "Redis is full: nothing"),
+            ("READONLY You can't write against a read only replica.", "this Redis accepts no writes"),
+            ("MISCONF Redis is configured to save RDB snapshots", "Redis accepts no writes"),
+            ("NOPERM User bob has no permissions to run the 'evalsha' command", "the login of Redis"),
+        ] {
+            assert!(what(detail).starts_with(why), "{detail}: {}", what(detail));
+        }
+        // The script may have written before.
+        for detail in ["ERR ACL failure in script: No permissions to access a key", "WRONGTYPE Operation"] {
+            assert_eq!(what(detail), "it may have begun", "{detail}");
+        }
     }
 }

@@ -6,7 +6,9 @@
 
 mod actor;
 pub mod alerts;
+pub mod audit;
 mod control;
+mod counted;
 pub mod cron;
 pub mod dead;
 mod error;
@@ -14,6 +16,7 @@ pub mod events;
 pub mod gates;
 pub mod jobs;
 mod list;
+pub mod needs;
 mod operation;
 pub mod outlook;
 pub mod queues;
@@ -24,9 +27,11 @@ pub mod submit;
 pub mod tasks;
 pub mod times;
 pub mod unserved;
+pub mod workers;
 
 pub use actor::Actor;
 pub use control::Control;
+pub use counted::counted;
 pub use error::Error;
 pub use list::{List, NoFacts};
 pub use operation::*;

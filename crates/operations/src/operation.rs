@@ -1,4 +1,10 @@
 //! The table of operations: what every door must know of each.
+//!
+//! It has what people and programs do to a fleet, or look at in it. These are none: `worker`, `dev` and `console`, which serve;
+//! `check`, `config`, `bench`, `healthcheck`, `metrics`, `completions` and `man`, which are about the program and its machine; and
+//! `top`, which shows and carries out other operations. Of the API, these are none: logins, probes and its description.
+//! What the API shows of a part, such as a job's payload, a queue's types or live events, belongs to the operation that shows the
+//! whole, and needs its role.
 
 use super::Role;
 
@@ -12,6 +18,18 @@ pub struct Operation {
     pub role: Role,
     /// What it does to the fleet.
     pub effect: Effect,
+    /// Where it is asked for.
+    pub doors: Doors,
+}
+
+/// Where an operation is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Doors {
+    /// At the command line and by the API, which do the same.
+    Both,
+    /// Only at the command line: it runs programs of the machine where it is typed.
+    CommandLine,
 }
 
 /// What an operation does to the fleet.
@@ -36,17 +54,28 @@ impl Effect {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $id:ident = $name:literal, $role:ident, $effect:ident;)*) => {
-        $($(#[$doc])* pub const $id: Operation = Operation { name: $name, role: Role::$role, effect: Effect::$effect };)*
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $role:ident, $effect:ident $(, $doors:ident)?;)*) => {
+        $($(#[$doc])* pub const $id: Operation = Operation {
+            name: $name,
+            role: Role::$role,
+            effect: Effect::$effect,
+            doors: operations!(@doors $($doors)?),
+        };)*
 
         /// All operations.
         pub const OPERATIONS: &[Operation] = &[$($id),*];
     };
+    (@doors) => { Doors::Both };
+    (@doors $doors:ident) => { Doors::$doors };
 }
 
 operations! {
     /// Shows everything that is known about one job.
     STATUS = "status", Viewer, None;
+    /// Finds jobs by state, type, payload, header, text or time.
+    JOBS = "jobs", Viewer, None;
+    /// Runs a job once, to find its mistake. Nothing in Redis changes.
+    REPRODUCE = "reproduce", Viewer, None, CommandLine;
     /// Shows the progress of a batch.
     BATCH = "batch", Viewer, None;
     /// Shows the steps of a job.
@@ -65,6 +94,10 @@ operations! {
     ALERTS_LIST = "alerts list", Viewer, None;
     /// Sends no reminders of an incident for a time.
     ALERTS_ACK = "alerts ack", Operator, Change;
+    /// Sends a test message to a sink.
+    ALERTS_TEST = "alerts test", Operator, None;
+    /// Shows what people did.
+    AUDIT = "audit", Viewer, None;
     /// Lists the recurring jobs of a queue.
     CRON_LIST = "cron list", Viewer, None;
     /// Adds a recurring job, or replaces one.
@@ -101,6 +134,8 @@ operations! {
     PAUSE = "pause", Operator, Change;
     /// Resumes what was paused.
     RESUME = "resume", Operator, Change;
+    /// Counts the jobs of one queue, or of each.
+    QUEUES = "queues", Viewer, None;
     /// Cancels the waiting and delayed jobs of a queue, and drops its dead letters.
     QUEUES_PURGE = "queues purge", Admin, Long;
     /// Deletes a queue with everything that it has.
@@ -125,6 +160,12 @@ operations! {
     TASKS_STOP = "tasks stop", Operator, Change;
     /// Moves back what a task has moved.
     TASKS_UNDO = "tasks undo", Operator, Long;
+    /// Lists the live workers.
+    WORKERS_LIST = "workers list", Viewer, None;
+    /// Keeps a worker from taking jobs.
+    WORKERS_DRAIN = "workers drain", Operator, Change;
+    /// Lets a worker that drains take jobs again.
+    WORKERS_RESUME = "workers resume", Operator, Change;
 }
 
 #[cfg(test)]

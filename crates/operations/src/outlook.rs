@@ -12,8 +12,8 @@ use crate::times::short;
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
 #[non_exhaustive]
 pub struct EmptyIn {
-    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if at least as many jobs
-    /// arrive as end, `unsteady` if the pace has changed, `unknown` if not enough was measured yet.
+    /// `known`, or why it is not: `stopped` if some jobs wait for a person or a worker, `not_shrinking` if the queue never shrank,
+    /// `unsteady` if it shrinks so unevenly that no time is sure to be right within 20 %, `unknown` if not enough was measured yet.
     pub state: &'static str,
     /// After how long, if that is known.
     pub ms: Option<u64>,
@@ -28,7 +28,7 @@ pub struct EmptyIn {
 #[schema(as = Cause)]
 #[non_exhaustive]
 pub struct CauseReport {
-    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, or `busy`.
+    /// `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, `failing`, or `busy`.
     pub kind: &'static str,
     /// The cause in one line.
     pub text: String,
@@ -38,9 +38,18 @@ pub struct CauseReport {
     /// The gate that holds them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<String>,
+    /// Why the gate holds them: `paused`, `tripped`, `unreadable`, `rate` or `concurrency`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold: Option<&'static str>,
     /// How many of them start in a period, as in `2/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<String>,
+    /// How many of them run at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<u32>,
+    /// For how long its breaker still keeps the gate shut.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tripped_for_ms: Option<u64>,
     /// How long they take at this rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasts_ms: Option<u64>,
@@ -65,6 +74,27 @@ pub struct CauseReport {
     /// The types that wait for the pool.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<String>,
+    /// How many jobs run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<u64>,
+    /// How many bytes Redis uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// How many it may use.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
+    /// How many attempts failed, or lost their worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<u64>,
+    /// Of how many attempts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<u64>,
+    /// How many jobs are tried again because of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried: Option<u64>,
+    /// In how long these attempts ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub over_ms: Option<u64>,
 }
 
 /// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
@@ -106,9 +136,17 @@ impl From<Cause> for CauseReport {
     fn from(cause: Cause) -> Self {
         let base = Self { kind: cause.kind(), text: cause.to_string(), ..Self::default() };
         match cause {
-            Cause::RedisFull { .. } => base,
+            Cause::RedisFull { used, most } => Self { used_bytes: Some(used), max_bytes: Some(most), ..base },
+            Cause::Failing { failed, attempts, retried, time } => Self {
+                failed: Some(failed),
+                attempts: Some(attempts),
+                retried: Some(retried),
+                over_ms: Some(millis(time)),
+                ..base
+            },
             Cause::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
-            Cause::NoWorker { jobs } | Cause::Busy { jobs, .. } => Self { jobs: Some(jobs), ..base },
+            Cause::NoWorker { jobs } => Self { jobs: Some(jobs), ..base },
+            Cause::Busy { jobs, running } => Self { jobs: Some(jobs), running: Some(running), ..base },
             Cause::PoolDown { pool, worker, types, why } => {
                 Self { pool: Some(pool), worker: Some(worker), error: Some(why), types, ..base }
             }
@@ -123,10 +161,14 @@ impl CauseReport {
         let lasts_ms = held.lasts().map(millis);
         let (jobs, gate) = (Some(held.jobs), Some(held.gate.to_string()));
         let base = Self { jobs, gate, lasts_ms, ..self };
+        let base = |hold| Self { hold: Some(hold), ..base };
         match held.hold {
-            Hold::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base },
-            Hold::Rate(rate) => Self { rate: Some(rate.to_string()), ..base },
-            Hold::Tripped(_) | Hold::Unreadable | Hold::Concurrency(_) | Hold::Open => base,
+            Hold::Paused { by, reason } => Self { by: Some(by), reason: Some(reason), ..base("paused") },
+            Hold::Tripped(time) => Self { tripped_for_ms: Some(millis(time)), ..base("tripped") },
+            Hold::Unreadable => base("unreadable"),
+            Hold::Rate(rate) => Self { rate: Some(rate.to_string()), ..base("rate") },
+            Hold::Concurrency(jobs) => Self { concurrency: Some(jobs), ..base("concurrency") },
+            Hold::Open => base("open"),
         }
     }
 }
@@ -160,7 +202,7 @@ mod tests {
         let json = serde_json::to_value(CauseReport::from(Cause::Held(held))).unwrap();
         let want = serde_json::json!({
             "kind": "held", "text": "168,000 held by type:mail.newsletter (2/s): 23h 20m", "jobs": 168_000,
-            "gate": "type:mail.newsletter", "rate": "2/s", "lasts_ms": 84_000_000,
+            "gate": "type:mail.newsletter", "hold": "rate", "rate": "2/s", "lasts_ms": 84_000_000,
         });
         assert_eq!(json, want);
     }

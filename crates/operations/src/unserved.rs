@@ -8,9 +8,13 @@ use streamfleet::job::{JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_domain::job::nearest::nearest;
 use streamfleet_engine::PoolDown;
+use streamfleet_engine::admin::UnknownType;
 
 /// How long an operation waits for a remark.
 const LONGEST: Duration = Duration::from_secs(2);
+
+/// The most types of one queue that are named because no live worker knows them.
+const MAX_TYPES: usize = 100;
 
 /// A pool whose programs cannot start or keep failing.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -107,4 +111,40 @@ async fn served_instead(
 
 fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known).map_or_else(String::new, |near| format!("; did you mean {near}?"))
+}
+
+/// A type whose jobs wait because no live worker knows it.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[non_exhaustive]
+pub struct UnservedType {
+    /// The type.
+    #[serde(rename = "type")]
+    pub job_type: String,
+    /// How many of them wait.
+    pub jobs: u64,
+    /// For how long no live worker has known the type, in milliseconds.
+    pub unserved_for_ms: u64,
+    /// A similar type that a live worker knows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub did_you_mean: Option<String>,
+}
+
+/// The types of waiting jobs that no live worker knows, at most 100. Without the right to ask, nothing is shown.
+pub async fn types(queue: &Queue) -> Vec<UnservedType> {
+    let unknown = queue.unknown_types(MAX_TYPES).await.unwrap_or_default();
+    if unknown.iter().all(|unknown| unknown.unserved_for.is_none()) {
+        return Vec::new();
+    }
+    let known = queue.known_types().await.ok().flatten().unwrap_or_default();
+    let report = |unknown: UnknownType| {
+        let unserved_for = unknown.unserved_for.filter(|_| unknown.jobs > 0)?;
+        let near = nearest(unknown.job_type.as_str(), known.iter().map(JobType::as_str));
+        Some(UnservedType {
+            job_type: unknown.job_type.to_string(),
+            jobs: unknown.jobs,
+            unserved_for_ms: u64::try_from(unserved_for.as_millis()).unwrap_or(u64::MAX),
+            did_you_mean: near.map(str::to_owned),
+        })
+    };
+    unknown.into_iter().filter_map(report).collect()
 }

@@ -2,9 +2,10 @@
 //! and those who ask meanwhile share the next one. No text is older than the question.
 
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::body::Bytes;
+use streamfleet_engine::mutex::lock;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -33,10 +34,10 @@ impl Scrapes {
 
     /// A text that was begun after this call.
     pub(super) async fn text(self, write: impl FnOnce() -> String + Send + 'static) -> Bytes {
-        let seen = self.written().begun;
+        let seen = lock(&self.written).begun;
         let turn = Arc::clone(&self.turn).acquire_owned().await.expect("the semaphore is never closed");
         {
-            let mut written = self.written();
+            let mut written = lock(&self.written);
             if written.nth > seen {
                 return written.last.clone();
             }
@@ -46,7 +47,7 @@ impl Scrapes {
             // Given back when the text is complete, even if nobody waits for it any more.
             let _turn = turn;
             let text = Bytes::from(write());
-            let mut written = self.written();
+            let mut written = lock(&self.written);
             (written.nth, written.last) = (written.begun, text.clone());
             text
         });
@@ -57,10 +58,6 @@ impl Scrapes {
             // A runtime that is stopping may not have started it.
             Err(_) => Bytes::new(),
         }
-    }
-
-    fn written(&self) -> MutexGuard<'_, Written> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

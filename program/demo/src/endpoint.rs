@@ -23,11 +23,11 @@ const REFUSED_ONE_OF: u64 = 4;
 /// A running endpoint; it ends when this is dropped.
 pub(super) struct Endpoint {
     port: u16,
-    desk: Arc<Mutex<Desk>>,
+    inbox: Arc<Mutex<Inbox>>,
     _serving: JoinSet<io::Result<()>>,
 }
 
-struct Desk {
+struct Inbox {
     /// How often each job's notification was accepted.
     accepted: BTreeMap<String, u64>,
     refused: u64,
@@ -52,12 +52,12 @@ impl Endpoint {
     pub(super) async fn open(seed: u64, pace: Duration) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
-        let desk = Desk { accepted: BTreeMap::new(), refused: 0, mended: false, seed };
-        let desk = Arc::new(Mutex::new(desk));
-        let routes = Router::new().route("/notify", post(notify)).with_state((Arc::clone(&desk), pace));
+        let inbox = Inbox { accepted: BTreeMap::new(), refused: 0, mended: false, seed };
+        let inbox = Arc::new(Mutex::new(inbox));
+        let routes = Router::new().route("/notify", post(notify)).with_state((Arc::clone(&inbox), pace));
         let mut serving = JoinSet::new();
         serving.spawn(axum::serve(listener, routes).into_future());
-        Ok(Self { port, desk, _serving: serving })
+        Ok(Self { port, inbox, _serving: serving })
     }
 
     pub(super) fn url(&self) -> String {
@@ -66,31 +66,31 @@ impl Endpoint {
 
     /// Fixes what made it refuse one notification every time.
     pub(super) fn mend(&self) {
-        self.desk().mended = true;
+        self.inbox().mended = true;
     }
 
     pub(super) fn notifications(&self) -> Notifications {
-        let desk = self.desk();
-        let repeated = desk.accepted.values().filter(|times| **times > 1).count();
-        Notifications { accepted: desk.accepted.len(), repeated, refused: desk.refused }
+        let inbox = self.inbox();
+        let repeated = inbox.accepted.values().filter(|times| **times > 1).count();
+        Notifications { accepted: inbox.accepted.len(), repeated, refused: inbox.refused }
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 async fn notify(
-    State((desk, pace)): State<(Arc<Mutex<Desk>>, Duration)>,
+    State((inbox, pace)): State<(Arc<Mutex<Inbox>>, Duration)>,
     headers: HeaderMap,
 ) -> (StatusCode, &'static str) {
     tokio::time::sleep(pace / 2).await;
     let header = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let attempt = header("x-streamfleet-job-attempt");
-    desk.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), attempt)
+    inbox.lock().unwrap_or_else(PoisonError::into_inner).answer(header("idempotency-key"), attempt)
 }
 
-impl Desk {
+impl Inbox {
     fn answer(&mut self, job: &str, attempt: &str) -> (StatusCode, &'static str) {
         let barred = !self.mended && job == plan::REFUSED;
         if barred || attempt == "1" && self.is_unlucky(job) {

@@ -2,7 +2,7 @@
 
 use streamfleet::job::EntryId;
 use streamfleet_engine::admin::Incidents;
-use streamfleet_operations::alerts::{self, IncidentPage, Wanted};
+use streamfleet_operations::alerts::{self, IncidentPage, ListedIncident, Wanted};
 
 use crate::Context;
 use crate::exit::Exit;
@@ -57,38 +57,27 @@ fn table(page: &IncidentPage, clock: &Clock, is_all: bool) -> View {
         let none = if is_all { "there are no incidents" } else { "there are no open incidents" };
         return none.to_owned().into();
     }
-    let mut table = output::table(&[
-        Column::id("incident"),
-        Column::state("state"),
-        Column::from("kind"),
-        Column::from("queue"),
-        Column::from("since"),
-        Column::from("jobs"),
-        Column::from("what"),
-        Column::wide("example"),
-        Column::wide("look with"),
-        Column::from("reminders"),
-    ]);
-    for report in &page.items {
-        let reminders = match (&report.acknowledged, report.resolved_time) {
-            (Some(by), None) => format!("off until {} by {}: {}", clock.time(by.time), by.who, by.why),
-            (_, Some(resolved)) => format!("resolved {}", clock.time(resolved)),
-            (None, None) => String::new(),
-        };
-        let count = if report.count == 0 { String::new() } else { report.count.to_string() };
-        table.add_row([
-            report.id.clone(),
-            report.state.to_owned(),
-            report.kind.to_owned(),
-            report.queue.clone().unwrap_or_default(),
-            clock.with_age(report.since_time, page.facts.now),
-            count,
-            report.detail.clone(),
-            report.example_error.clone().unwrap_or_default(),
-            report.command.clone(),
-            reminders,
-        ]);
-    }
+    let reminders = |report: &ListedIncident| match (&report.acknowledged, report.resolved_time) {
+        (Some(by), None) => format!("off until {} by {}: {}", clock.time(by.time), by.who, by.why),
+        (_, Some(resolved)) => format!("resolved {}", clock.time(resolved)),
+        (None, None) => String::new(),
+    };
+    let jobs = |count: u64| if count == 0 { String::new() } else { count.to_string() };
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::id("incident"), &|report| report.id.clone()),
+            (Column::state("state"), &|report| report.state.to_owned()),
+            (Column::from("kind"), &|report| report.kind.to_owned()),
+            (Column::from("queue"), &|report| report.queue.clone().unwrap_or_default()),
+            (Column::from("since"), &|report| clock.with_age(report.since_time, page.facts.now)),
+            (Column::from("jobs"), &|report| jobs(report.count)),
+            (Column::from("what"), &|report| report.detail.clone()),
+            (Column::wide("example"), &|report| report.example_error.clone().unwrap_or_default()),
+            (Column::wide("look with"), &|report| report.command.clone()),
+            (Column::from("reminders"), &reminders),
+        ],
+    );
     let more =
         page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --all --after {next}"));
     View::from(table).then(format!("{} open{more}", page.facts.open))

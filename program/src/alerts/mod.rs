@@ -4,7 +4,7 @@ mod ack;
 mod list;
 mod probe;
 
-pub(crate) use probe::{Report as Test, send};
+pub(crate) use probe::{SinkTest, send};
 
 use super::Context;
 use super::exit::Exit;

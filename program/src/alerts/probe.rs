@@ -26,7 +26,7 @@ pub(super) struct Args {
 /// What became of the message, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = AlertTest)]
-pub(crate) struct Report {
+pub(crate) struct SinkTest {
     sink: String,
     /// Whether the sink has taken the message.
     pub(crate) accepted: bool,
@@ -40,12 +40,12 @@ pub(super) async fn run(args: &Args, context: &Context) -> anyhow::Result<Exit> 
         output::print_stderr(&format!("there is no sink {} in the configuration", args.sink));
         return Ok(Exit::NotFound);
     };
-    context.output.print(&report, Report::line)?;
+    context.output.print(&report, SinkTest::line)?;
     Ok(if report.accepted { Exit::Done } else { Exit::Failed })
 }
 
 /// Sends the message to a configured sink. Returns what it answered; `None` if there is no such sink.
-pub(crate) async fn send(effective: &Effective, sink: &SinkName) -> anyhow::Result<Option<Report>> {
+pub(crate) async fn send(effective: &Effective, sink: &SinkName) -> anyhow::Result<Option<SinkTest>> {
     let alerts = effective.alerts().map_err(|invalid| Wrong(invalid.to_string()))?;
     let Some(alerts) = alerts else {
         let why =
@@ -58,10 +58,10 @@ pub(crate) async fn send(effective: &Effective, sink: &SinkName) -> anyhow::Resu
         Err(TestError::Failed { why, .. }) => (false, why),
         Err(error) => return Err(Wrong(error.to_string()).into()),
     };
-    Ok(Some(Report { sink: sink.to_string(), accepted, answer }))
+    Ok(Some(SinkTest { sink: sink.to_string(), accepted, answer }))
 }
 
-impl Report {
+impl SinkTest {
     fn line(&self) -> String {
         let answer = harmless(&self.answer);
         match (self.accepted, answer.is_empty()) {

@@ -1,7 +1,7 @@
 //! The fleet that is measured: it runs in this process, with handlers that do nothing but end in the way that is
 //! measured, or take times.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -10,6 +10,7 @@ use streamfleet::event::Events;
 use streamfleet::job::{Backoff, JobType, Limits, Policy};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Builder, Fleet, FleetConfig, Handler, JobContext, JobError, RawPayload, Shutdown, Steps};
+use streamfleet_engine::mutex::lock;
 use streamfleet_service::telemetry::{Metrics, ServedQueue};
 use tokio::task::JoinSet;
 
@@ -62,17 +63,17 @@ impl MeasuringHandler {
 
     /// Returns how many jobs have started so far.
     pub(super) fn started(&self) -> usize {
-        self.late_us.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.late_us).len()
     }
 
     /// Forgets those that have started, and makes room for this many.
     pub(super) fn start_over(&self, jobs: usize) {
-        *self.late_us.lock().unwrap_or_else(PoisonError::into_inner) = Vec::with_capacity(jobs);
+        *lock(&self.late_us) = Vec::with_capacity(jobs);
     }
 
     /// Returns a percentile of the lateness, in milliseconds.
     pub(super) fn late_ms(&self, percentile: f64) -> f64 {
-        let mut late = self.late_us.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut late = lock(&self.late_us).clone();
         late.sort_unstable();
         let at = ((late.len() as f64 - 1.0) * percentile).round().max(0.0) as usize;
         late.get(at).map_or(f64::NAN, |us| *us as f64 / 1000.0)
@@ -82,7 +83,7 @@ impl MeasuringHandler {
         let now = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         let due = std::str::from_utf8(payload).ok().and_then(|text| text.parse::<u64>().ok());
         if let Some(due) = due {
-            self.late_us.lock().unwrap_or_else(PoisonError::into_inner).push(now.saturating_sub(due));
+            lock(&self.late_us).push(now.saturating_sub(due));
         }
     }
 
@@ -184,7 +185,7 @@ impl Running {
         )
     }
 
-    /// Does the same with other handlers, which `add` adds, and takes this many jobs beyond those that run.
+    /// Starts a fleet with the handlers that `add` adds, which takes this many jobs beyond those that run.
     pub(super) fn with(
         server: &DevServer,
         (slots, prefetch): (usize, usize),

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use streamfleet::event::Event;
+use streamfleet::event::{Event, QueueEvent};
 
 /// The longest wait for the goal.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(120);
 pub(super) enum Goal {
     /// They are done or dead.
     Ended,
-    /// The same, measured from the end of the first handler: programs that are still being started do not count.
+    /// They are done or dead, measured from the end of the first handler: programs that are still being started do not count.
     EndedAfterFirst,
     /// They have left the delayed set.
     Promoted,
@@ -63,7 +63,13 @@ impl Tally {
         // Waiting jobs are work for a reader, and delayed ones for the leader.
         let is_work = match self.goal {
             Goal::Ended | Goal::Promoted => {
-                matches!(event, Event::Read { entries: 1.., .. } | Event::Leading { leading: true, .. })
+                matches!(
+                    event,
+                    Event::Queue {
+                        event: QueueEvent::Read { entries: 1.. } | QueueEvent::Leading { leading: true },
+                        ..
+                    }
+                )
             }
             Goal::EndedAfterFirst => matches!(event, Event::Ran { .. }),
         };
@@ -75,7 +81,7 @@ impl Tally {
                 u64::from(matches!(event, Event::Finished(end) if end.ending.is_final()))
             }
             Goal::Promoted => {
-                if let Event::Promoted { jobs, .. } = event {
+                if let Event::Queue { event: QueueEvent::Promoted { jobs, .. }, .. } = event {
                     *jobs
                 } else {
                     0

@@ -5,7 +5,7 @@ mod move_jobs;
 mod report;
 mod run_now;
 
-use streamfleet::job::{QueueName, State};
+use streamfleet::job::{JobId, QueueName, State};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::Filter;
 use streamfleet_operations::jobs::bulk::{self, Bulk, Change};
@@ -39,9 +39,6 @@ pub(crate) struct BulkArgs {
     /// Do not ask for confirmation.
     #[arg(long, short)]
     yes: bool,
-    /// Whether --yes includes a queue that nobody seems to have.
-    #[arg(skip)]
-    unserved: bool,
     #[command(flatten)]
     pub(crate) actor: ActorArgs,
     #[command(flatten)]
@@ -63,7 +60,7 @@ impl BulkArgs {
 }
 
 /// Does it; `None` if a signal came first.
-pub(crate) async fn unless_stopped<T>(
+async fn unless_stopped<T>(
     context: &Context,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<Option<T>> {
@@ -81,7 +78,8 @@ pub(crate) async fn connect(context: &Context) -> anyhow::Result<Option<Broker>>
 
 /// A change of the jobs that a filter matches, within the bounds of the configuration.
 pub(crate) fn bounded(change: Change, filter: Filter, queue: &QueueName, effective: &Effective) -> Bulk {
-    let to = if let Change::Move(to) = &change { effective.config.queues.get(to.name()) } else { None };
+    let to =
+        if let Change::Move { to, .. } = &change { effective.config.queues.get(to.name()) } else { None };
     Bulk {
         max_depth: to.and_then(|to| to.served.max_depth),
         retention: cancel::retention(queue, effective),
@@ -90,12 +88,25 @@ pub(crate) fn bounded(change: Change, filter: Filter, queue: &QueueName, effecti
         all: false,
         states: Vec::new(),
         rate: None,
-        is_sure: false,
     }
 }
 
+/// Changes one job, or all that the filter matches.
+pub(crate) async fn one_or_many(
+    change: Change,
+    (id, queue, args): (Option<JobId>, QueueName, &BulkArgs),
+    one: impl AsyncFnOnce(&Queue, &JobId) -> anyhow::Result<Exit>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let Some(broker) = connect(context).await? else { return Ok(Exit::Failed) };
+    let queue = broker.queue(queue);
+    let Some(id) = id else { return run(change, args, (&broker, &queue), context).await };
+    args.check_id_alone()?;
+    Ok(unless_stopped(context, one(&queue, &id)).await?.unwrap_or(Exit::Failed))
+}
+
 /// Shows the plan, asks, and begins the task.
-pub(crate) async fn run(
+async fn run(
     change: Change,
     args: &BulkArgs,
     (broker, queue): (&Broker, &Queue),
@@ -106,8 +117,6 @@ pub(crate) async fn run(
         all: args.all,
         states: args.state.clone(),
         rate: args.task.rate,
-        // Somebody who is asked agrees to the remarks of the plan.
-        is_sure: !args.yes || args.unserved,
         ..bounded(change, filter, queue.name(), &context.effective)
     };
     confirm::must_be_possible(args.yes || args.dry_run)?;

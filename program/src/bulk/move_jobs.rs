@@ -38,9 +38,9 @@ pub(crate) struct Args {
 
 /// Moves the jobs.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Args { queue, to, unserved, mut bulk } = args;
-    bulk.unserved = unserved;
+    let Args { queue, to, unserved, bulk } = args;
     let Some(broker) = super::connect(context).await? else { return Ok(Exit::Failed) };
-    let change = Change::Move(broker.queue(to));
+    // Somebody who is asked agrees to the remarks of the plan.
+    let change = Change::Move { to: broker.queue(to), is_sure: unserved || !bulk.yes };
     super::run(change, &bulk, (&broker, &broker.queue(queue)), context).await
 }

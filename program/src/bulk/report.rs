@@ -11,7 +11,7 @@ const SHOWN: usize = 10;
 pub(super) fn plan(report: &BulkReport, change: &Change) -> String {
     let filter = if report.filter.is_empty() { "all of them" } else { report.filter.as_str() };
     let target = report.to.as_ref().map_or_else(String::new, |to| format!(" to the queue {to}"));
-    let jobs = noun(report.planned);
+    let jobs = output::counted(report.planned, "job", "jobs");
     let mut lines =
         vec![format!("{jobs} of the queue {} would be {}{target}: {filter}", report.queue, verb(change))];
     if report.planned > 0 {
@@ -54,7 +54,7 @@ fn verb(change: &Change) -> &'static str {
     match change {
         Change::Cancel => "cancelled",
         Change::RunNow => "made due now",
-        Change::Move(_) => "moved",
+        Change::Move { .. } => "moved",
     }
 }
 
@@ -62,7 +62,7 @@ fn verb(change: &Change) -> &'static str {
 fn effect(change: &Change) -> Option<&'static str> {
     match change {
         Change::Cancel => Some("running jobs are asked to stop"),
-        Change::Move(_) => Some("jobs that a worker takes meanwhile stay"),
+        Change::Move { .. } => Some("jobs that a worker takes meanwhile stay"),
         Change::RunNow => None,
     }
 }
@@ -70,8 +70,8 @@ fn effect(change: &Change) -> Option<&'static str> {
 fn left_over(report: &BulkReport) -> Vec<String> {
     let mut lines = report.unread.clone();
     if report.undecided > 0 {
-        let count = report.undecided;
-        lines.push(format!("{count} jobs are left alone, because the filter cannot read their payloads"));
+        let jobs = output::counted(report.undecided, "job is left alone", "jobs are left alone");
+        lines.push(format!("{jobs}, because the filter cannot read their payloads"));
     }
     lines
 }
@@ -87,9 +87,4 @@ fn counts(what: &'static str, counts: &[BulkCount]) -> output::Table {
 
 fn more(counts: &[BulkCount]) -> Option<String> {
     counts.len().checked_sub(SHOWN).filter(|more| *more > 0).map(|more| format!("and {more} more types"))
-}
-
-/// A number of jobs.
-fn noun(count: u64) -> String {
-    if count == 1 { "1 job".to_owned() } else { format!("{count} jobs") }
 }

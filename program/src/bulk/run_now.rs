@@ -40,12 +40,8 @@ pub(crate) struct Args {
 
 /// Makes the job due now, or all that the filter matches.
 pub(crate) async fn run(Args { id, queue, bulk }: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Some(broker) = super::connect(context).await? else { return Ok(Exit::Failed) };
-    let queue = broker.queue(queue);
-    let Some(id) = id else { return super::run(Change::RunNow, &bulk, (&broker, &queue), context).await };
-    bulk.check_id_alone()?;
-    let exit = super::unless_stopped(context, one(&queue, &id, &bulk.actor, context)).await?;
-    Ok(exit.unwrap_or(Exit::Failed))
+    let one = async |queue: &Queue, id: &JobId| one(queue, id, &bulk.actor, context).await;
+    super::one_or_many(Change::RunNow, (id, queue, &bulk), one, context).await
 }
 
 /// Makes one job due now, and prints when it is due.

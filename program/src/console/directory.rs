@@ -1,12 +1,13 @@
 //! The queues and workers that Redis knows. To find them, all keys of the server are scanned, so what was found is kept for a
 //! moment and shared by all requests. While a scan takes long, requests are answered with what the last one found.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, RedisError};
 use streamfleet_engine::admin::WorkerInfo;
+use streamfleet_engine::mutex::lock;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -60,7 +61,7 @@ impl Directory {
     /// [`RedisError`] if Redis does not answer or refuses.
     pub(super) async fn look(&self, broker: &Broker) -> Found {
         let (old, mut current) = {
-            let mut state = self.state();
+            let mut state = lock(&self.0);
             state.receive();
             if let Some((known, until)) = &state.last
                 && Instant::now() < *until
@@ -83,10 +84,6 @@ impl Directory {
             // The scan panicked.
             None => scan(broker).await,
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -162,8 +159,8 @@ mod tests {
     impl Directory {
         /// Ends the time for which the last list is used.
         fn expire(&self) {
-            self.state().receive();
-            self.state().last.as_mut().unwrap().1 = Instant::now();
+            lock(&self.0).receive();
+            lock(&self.0).last.as_mut().unwrap().1 = Instant::now();
         }
     }
 
@@ -185,7 +182,7 @@ mod tests {
             assert_eq!(names(&directory.look(&broker).await.unwrap()), ["mail"]);
         }
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-        assert_eq!(directory.state().scans.len(), 1);
+        assert_eq!(lock(&directory.0).scans.len(), 1);
         let refreshed = async {
             while names(&directory.look(&broker).await.unwrap()) != ["mail", "shop"] {
                 tokio::task::yield_now().await;

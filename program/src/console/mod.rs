@@ -1,20 +1,18 @@
-//! `streamfleet console`: the HTTP API under `/api/v1` and the pages for people, in a process of its own.
+//! `streamfleet console`: the HTTP API under `/api/v1`, and the console in the browser, in a process of its own.
 //!
-//! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` and `pages`
-//! then call the same functions as the command line. `app` serves the console in the browser, a client of `api`. What goes wrong is a `problem`; every address is a `link`. Everything shares
-//! one `site`.
+//! A request passes `access`, which knows who asks, and the rule of its route (`routes`), which says who may. `api` then calls the same
+//! functions as the command line. `app` serves the console in the browser, a client of `api`. What goes wrong is a `problem`.
+//! Everything shares one `app`.
 
 mod access;
 mod alerting;
 mod api;
 mod app;
+mod app_state;
 mod directory;
-mod link;
-mod pages;
 mod problem;
 mod routes;
 mod server;
-mod site;
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::net::SocketAddr;
@@ -22,16 +20,15 @@ use std::net::SocketAddr;
 use anyhow::Context as _;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
-use axum::middleware::from_fn;
 use secrecy::SecretString;
 use streamfleet_service::config::{self, Effective};
 use streamfleet_service::telemetry::logs;
 
 use self::access::{Accounts, Gatekeeper};
+use self::app_state::AppState;
 use self::problem::Problem;
 use self::routes::Routes;
 use self::server::Server;
-use self::site::Site;
 use super::exit::Exit;
 use super::{Context, Wrong};
 
@@ -92,7 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 
 /// A console with an open port.
 pub(crate) struct Console {
-    site: Site,
+    app: AppState,
     server: Server,
 }
 
@@ -107,15 +104,15 @@ impl Console {
         let gatekeeper = Gatekeeper::open(&effective.config.console, listen);
         let gatekeeper = gatekeeper.map_err(|error| Wrong(error.to_string()))?;
         let configured = (effective, context.schemas()?);
-        let site = Site::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
-        Ok(Self { site, server: Server::open(listen).await? })
+        let app = AppState::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
+        Ok(Self { app, server: Server::open(listen).await? })
     }
 
     /// Where the console is. If nobody has an account, the address logs its reader in.
     pub(crate) fn url(&self) -> String {
-        let (site, address) = (&self.site, self.server.address());
-        let public = site.effective().config.console.public_url.as_deref();
-        match (site.gatekeeper().link(), public) {
+        let (app, address) = (&self.app, self.server.address());
+        let public = app.effective().config.console.public_url.as_deref();
+        match (app.gatekeeper().link(), public) {
             (Some(key), _) => format!("http://{address}/login?key={key}"),
             (None, Some(public)) => format!("{}/", public.trim_end_matches('/')),
             (None, None) => format!("http://{address}/"),
@@ -124,9 +121,9 @@ impl Console {
 
     /// Serves until the shutdown is requested.
     pub(crate) async fn run(self) {
-        let Self { site, server } = self;
-        server.run(router(site.clone()), site.stopping().clone()).await;
-        site.desk().finish().await;
+        let Self { app, server } = self;
+        server.run(router(app.clone()), app.stopping().clone()).await;
+        app.work_limits().finish().await;
     }
 }
 
@@ -139,12 +136,12 @@ pub(crate) fn problem_with_accounts(effective: &Effective) -> Option<config::Pro
 
 /// All routes with their rules.
 fn routes() -> Routes {
-    Routes::default().with(access::routes()).with(api::routes()).with(app::routes()).with(pages::routes())
+    Routes::default().with(api::routes()).with(app::routes())
 }
 
-fn router(site: Site) -> Router {
-    let router = routes().into_router().fallback(pages::nowhere).method_not_allowed_fallback(impossible);
-    access::protected(router.layer(from_fn(pages::readable)), &site).with_state(site)
+fn router(app: AppState) -> Router {
+    let router = routes().into_router().fallback(app::page).method_not_allowed_fallback(impossible);
+    access::protected(router, &app).with_state(app)
 }
 
 /// Answers requests with a method that a path does not have.

@@ -64,12 +64,12 @@ impl Problem {
         Self { errors, ..problem }
     }
 
-    /// The same problem with another status.
+    /// Sets the status.
     pub(super) fn with_status(self, status: StatusCode) -> Self {
         Self { status, ..self }
     }
 
-    /// The same problem, and after how many seconds the request may be sent again.
+    /// Sets after how many seconds the request may be sent again.
     pub(super) fn retry_after(self, seconds: u64) -> Self {
         Self { retry_after: Some(seconds), ..self }
     }
@@ -112,8 +112,6 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
-        // Pages show the same problem as HTML.
-        response.extensions_mut().insert(self);
         response
     }
 }

@@ -11,12 +11,12 @@ use utoipa_axum::router::UtoipaMethodRouter;
 
 use super::access::{self, Needs};
 use super::api::only_described;
-use super::site::Site;
+use super::app_state::AppState;
 
 /// Routes with their rules.
 #[derive(Default)]
 pub(super) struct Routes {
-    router: Router<Site>,
+    router: Router<AppState>,
     #[cfg(test)]
     table: Vec<Route>,
     described: Described,
@@ -44,44 +44,32 @@ pub(super) struct Route {
 }
 
 impl Routes {
-    /// Adds a page or a form, which GET or POST asks for.
+    /// Adds what answers one method of a path.
     pub(super) fn add<H, T>(self, method: Method, path: &str, needs: Needs, handler: H) -> Self
     where
-        H: Handler<T, Site>,
+        H: Handler<T, AppState>,
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        let most = if needs == Needs::Nothing { access::MAX_OPEN_FORM_BYTES } else { access::MAX_FORM_BYTES };
-        self.add_methods(method, path, (needs, most), on(filter, handler))
+        self.add_method(method, path, needs, on(filter, handler))
     }
 
-    /// Adds a form that may have the payload of a job.
-    pub(super) fn add_payload_form<H, T>(self, path: &str, needs: Needs, handler: H) -> Self
-    where
-        H: Handler<T, Site>,
-        T: 'static,
-    {
-        let answers = on(MethodFilter::POST, handler);
-        self.add_methods(Method::POST, path, (needs, access::MAX_PAYLOAD_FORM_BYTES), answers)
-    }
-
-    /// Adds what answers one method of a path, with the most bytes of its form.
-    fn add_methods(
+    fn add_method(
         mut self,
         #[cfg_attr(not(test), expect(unused_variables, reason = "only tests list the routes"))]
         method: Method,
         path: &str,
-        (needs, most): (Needs, usize),
-        answers: MethodRouter<Site>,
+        needs: Needs,
+        answers: MethodRouter<AppState>,
     ) -> Self {
-        self.router = self.router.route(path, access::guarded(needs, most, answers));
+        self.router = self.router.route(path, access::guarded(needs, answers));
         #[cfg(test)]
         self.table.push(Route { method, path: path.to_owned(), needs, operation: None });
         self
     }
 
     /// Adds an operation of the table.
-    pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<Site>) -> Self {
+    pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<AppState>) -> Self {
         #[cfg(test)]
         let before = self.table.len();
         let routes = self.describe(described, Needs::Role(operation.role));
@@ -100,7 +88,7 @@ impl Routes {
     }
 
     /// Adds a request of the API, whose method and path are those that it describes.
-    pub(super) fn describe(mut self, described: UtoipaMethodRouter<Site>, needs: Needs) -> Self {
+    pub(super) fn describe(mut self, described: UtoipaMethodRouter<AppState>, needs: Needs) -> Self {
         let (schemas, paths, answers) = described;
         self.described.schemas.extend(schemas);
         for (path, item) in paths.paths {
@@ -110,7 +98,7 @@ impl Routes {
                 Needs::Role(_) => only_described(&item, answers.clone()),
             };
             for method in methods(&item) {
-                self = self.add_methods(method, &path, (needs, access::MAX_FORM_BYTES), answers.clone());
+                self = self.add_method(method, &path, needs, answers.clone());
             }
             self.described.operations.push((path, item, needs));
         }
@@ -138,7 +126,7 @@ impl Routes {
         &self.table
     }
 
-    pub(super) fn into_router(self) -> Router<Site> {
+    pub(super) fn into_router(self) -> Router<AppState> {
         self.router
     }
 }

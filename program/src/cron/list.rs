@@ -53,33 +53,22 @@ fn show(all: &[RecurringJob], clock: &Clock) -> View {
     if all.is_empty() {
         return "there are no recurring jobs".to_owned().into();
     }
-    let mut table = output::table(&[
-        Column::from("queue"),
-        Column::from("name"),
-        Column::from("schedule"),
-        Column::wide("zone"),
-        Column::wide("type"),
-        Column::wide("lane"),
-        Column::wide("missed"),
-        Column::state("next"),
-        Column::wide("handled up to"),
-        Column::wide("from"),
-    ]);
-    for one in all {
-        let cell = |text: &Option<String>| harmless(text.as_deref().unwrap_or("?"));
-        table.add_row([
-            one.queue.clone(),
-            one.name.clone(),
-            cell(&one.schedule),
-            cell(&one.timezone),
-            cell(&one.job_type),
-            one.lane.unwrap_or("?").to_owned(),
-            one.missed.unwrap_or("?").to_owned(),
-            next(one, clock),
-            clock.with_age(one.ticks.handled, one.ticks.now),
-            one.source.unwrap_or("?").to_owned(),
-        ]);
-    }
+    let cell = |text: &Option<String>| harmless(text.as_deref().unwrap_or("?"));
+    let table = output::table_of(
+        all,
+        &[
+            (Column::from("queue"), &|one| one.queue.clone()),
+            (Column::from("name"), &|one| one.name.clone()),
+            (Column::from("schedule"), &|one| cell(&one.schedule)),
+            (Column::wide("zone"), &|one| cell(&one.timezone)),
+            (Column::wide("type"), &|one| cell(&one.job_type)),
+            (Column::wide("lane"), &|one| one.lane.unwrap_or("?").to_owned()),
+            (Column::wide("missed"), &|one| one.missed.unwrap_or("?").to_owned()),
+            (Column::state("next"), &|one| next(one, clock)),
+            (Column::wide("handled up to"), &|one| clock.with_age(one.ticks.handled, one.ticks.now)),
+            (Column::wide("from"), &|one| one.source.unwrap_or("?").to_owned()),
+        ],
+    );
     table.into()
 }
 

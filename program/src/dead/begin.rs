@@ -1,53 +1,54 @@
-//! `dead replay` with `--rate`, `--canary` and the like, and `dead drop` of what a filter matches: each begins a task.
+//! `dead replay` and `dead drop` of what a filter matches: each begins a task, and waits for it.
 
-use anyhow::Context as _;
 use streamfleet::Queue;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::ReplayRules;
-use streamfleet_operations::dead::{self, Selected, Sweep, Swept};
+use streamfleet_operations::Actor;
+use streamfleet_operations::dead::{self, LetterPlan, Selected, Sweep, Swept};
 
 use super::plan;
 use super::sweep::{self, Args};
 use crate::actor::told;
 use crate::exit::Exit;
 use crate::tasks::{self, TaskArgs};
-use crate::{Context, Wrong, bulk, output};
+use crate::{Context, bulk, output};
 
-/// The arguments that make a replay a task.
-#[derive(clap::Args)]
+/// How a task goes about its letters.
+#[derive(clap::Args, Default)]
 pub(super) struct RulesArgs {
-    /// Let the fleet replay this many jobs per time, such as 50/s, 300/m or 10/h. Default of a task: 100/s.
-    #[arg(long, value_parser = tasks::rate)]
-    rate: Option<f64>,
-    /// Let the fleet replay this many jobs first. All of them must succeed before the rest is replayed.
+    #[command(flatten)]
+    task: TaskArgs,
+    /// Replay this many jobs first. All of them must succeed before the rest is replayed.
     #[arg(long, value_name = "JOBS")]
     canary: Option<u64>,
-    /// Let the fleet replay, and stop when more than this share of the jobs dies again of the same error, such as 5%.
+    /// Stop when more than this share of the jobs dies again of the same error, such as 5%.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     stop_at: Option<f64>,
-    /// Leave jobs alone that tasks have replayed this often. Default of a task: 3.
+    /// Leave jobs alone that tasks have replayed this often. Default: 3.
     #[arg(long, value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..))]
     max_replays: Option<u64>,
-    #[command(flatten)]
-    pub(super) wait: tasks::WaitArgs,
 }
 
 impl RulesArgs {
-    /// Returns the rules of the task; `None` if none is wanted.
-    pub(super) fn rules(&self) -> Option<ReplayRules> {
-        let Self { rate, canary, stop_at, max_replays, wait } = self;
-        let is_plain = rate.is_none() && canary.is_none() && stop_at.is_none() && max_replays.is_none();
-        if is_plain && !wait.detach {
-            return None;
-        }
-        let mut rules = ReplayRules::default().canary(canary.unwrap_or(0)).stop_at(*stop_at);
-        if let Some(rate) = rate {
-            rules = rules.rate(*rate);
-        }
-        if let Some(most) = max_replays {
-            rules = rules.max_replays(*most);
-        }
-        Some(rules)
+    /// The rules of a task that watches nothing.
+    pub(super) fn of(task: TaskArgs) -> Self {
+        Self { task, ..Self::default() }
+    }
+
+    /// Whether anything was said.
+    pub(super) fn are_given(&self) -> bool {
+        let Self { task, canary, stop_at, max_replays } = self;
+        task.are_given() || canary.is_some() || stop_at.is_some() || max_replays.is_some()
+    }
+
+    fn rules(&self, way: Sweep) -> ReplayRules {
+        let usual = ReplayRules::default();
+        usual
+            .rate(self.task.rate)
+            .canary(self.canary.unwrap_or(0))
+            .stop_at(self.stop_at)
+            .max_replays(self.max_replays.unwrap_or(usual.max_replays))
+            .all_steps(way == Sweep::ReplayAllSteps)
     }
 }
 
@@ -58,76 +59,66 @@ fn percent(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&share) { Ok(share) } else { Err(RULE.to_owned()) }
 }
 
-/// Begins a task that replays letters, and waits for its end.
-pub(super) async fn replay(
+/// Begins a task that replays or drops letters, and waits for its end. Shows a plan and asks first, unless that was confirmed.
+pub(super) async fn run(
     args: Args,
-    (rules, wait): (ReplayRules, tasks::WaitArgs),
+    way: Sweep,
+    rules: RulesArgs,
     queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
+    let filter = args.letters.filter(&context.clock)?;
+    args.check(&filter, way)?;
     let actor = super::actor(&args.actor)?;
-    let Some((queue, letters)) = selected(&args, Sweep::Replay, queue, context).await? else {
-        output::print_stderr("there are no dead letters to replay");
+    sweep::warn(way);
+    let broker = bulk::connect(context).await?.ok_or_else(plan::cancelled)?;
+    let queue = broker.queue(queue);
+    let mut letters = Selected::now(&queue, filter, args.limit).await?;
+    // Nobody who has confirmed a replay waits until all letters are counted.
+    if args.dry_run || !args.yes || way == Sweep::Drop {
+        let counted = plan::count(&queue, &letters.selection, context).await?;
+        letters.planned = Some(counted.letters);
+        let text = plan::text(&counted, &letters.selection, way);
+        if args.dry_run {
+            let plan = LetterPlan::of(&queue, &letters.selection, Some(counted));
+            context.output.print(&plan, |_| text)?;
+            return Ok(Exit::Done);
+        }
+        if !args.yes {
+            output::print_stderr(&text);
+            if counted.letters > 0 {
+                plan::confirm(sweep::question(way), counted.letters, &queue, context).await?;
+            }
+        }
+    }
+    if letters.is_none() {
+        let none = Swept::of_none(queue.name());
+        context.output.print(&none, |none| sweep::show(none, way))?;
         return Ok(Exit::Done);
-    };
-    let begun = told(dead::begin_replay(&queue, &actor, &letters, rules).await?);
-    tasks::finish(&queue, begun, wait, context).await
+    }
+    if way == Sweep::Drop {
+        return drop(&queue, &actor, &letters, rules.task, context).await;
+    }
+    let begun = told(dead::begin_replay(&queue, &actor, &letters, rules.rules(way)).await?);
+    tasks::finish(&queue, begun, rules.task.wait, context).await
 }
 
-/// Begins a task that drops letters, and waits for its end.
-pub(super) async fn drop(
-    args: Args,
+async fn drop(
+    queue: &Queue,
+    actor: &Actor,
+    letters: &Selected,
     task: TaskArgs,
-    queue: QueueName,
     context: &Context,
 ) -> anyhow::Result<Exit> {
-    let actor = super::actor(&args.actor)?;
-    let Some((queue, letters)) = selected(&args, Sweep::Drop, queue.clone(), context).await? else {
-        let none = Swept::of_none(&queue);
-        context.output.print(&none, |none| sweep::show(none, Sweep::Drop))?;
-        return Ok(Exit::Done);
-    };
-    let begun = told(dead::begin_drop(&queue, &actor, &letters, task.rate).await?);
+    let begun = told(dead::begin_drop(queue, actor, letters, task.rate).await?);
     if task.wait.detach {
         return tasks::print(&begun, context);
     }
-    let ended = tasks::wait(&queue, &begun, context).await?;
+    let ended = tasks::wait(queue, &begun, context).await?;
     let swept = Swept::of_drop(&ended);
     swept.errors.iter().for_each(|error| output::print_stderr(error));
     context.output.print(&swept, |swept| sweep::show(swept, Sweep::Drop))?;
     Ok(if swept.failed > 0 && swept.done() == 0 { Exit::Redis } else { tasks::exit(&ended) })
-}
-
-/// Returns which letters are meant; `None` if there are none. Shows a plan and asks first, unless that was confirmed.
-async fn selected(
-    args: &Args,
-    way: Sweep,
-    queue: QueueName,
-    context: &Context,
-) -> anyhow::Result<Option<(Queue, Selected)>> {
-    let filter = args.letters.filter(&context.clock)?;
-    args.check(&filter, way)?;
-    if !args.ids.is_empty() {
-        let why = "a task selects dead letters by a filter or --all, not by ids";
-        return Err(Wrong(why.to_owned()).into());
-    }
-    let broker = bulk::connect(context).await?.ok_or_else(plan::cancelled)?;
-    let queue = broker.queue(queue);
-    let selected = queue.dead_letters().select(filter).await;
-    let selection = selected.context("failed to read the dead letters")?;
-    let planned = if !args.yes {
-        let letters = plan::show(&queue, &selection, way, context).await?;
-        if letters > 0 {
-            plan::confirm(sweep::question(way), letters, &queue, context).await?;
-        }
-        Some(letters)
-    } else if way == Sweep::Drop {
-        Some(plan::count(&queue, &selection, context).await?.letters)
-    } else {
-        None
-    };
-    let is_none = planned == Some(0) || selection.last.is_none();
-    Ok((!is_none).then_some((queue, Selected { selection, planned })))
 }
 
 #[cfg(test)]

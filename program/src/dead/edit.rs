@@ -23,6 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   streamfleet dead edit order-7 --set payload.email=ann@example.com --reason 'the customer moved'
   streamfleet dead edit 1700000000000-0 --payload-file corrected.json --type mail.send
+  streamfleet dead edit order-7 --undo
   streamfleet dead edit order-7 --queue mail";
 
 /// The file that the editor opens, in a folder of its own.
@@ -45,6 +46,9 @@ pub(super) struct Args {
     /// Change the type.
     #[arg(long = "type", value_name = "TYPE")]
     job_type: Option<JobType>,
+    /// Take back all edits: every value becomes again what it was before the first edit.
+    #[arg(long, conflicts_with_all = ["changes", "payload_file", "job_type"])]
+    undo: bool,
     #[command(flatten)]
     actor: ActorArgs,
 }
@@ -75,6 +79,9 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
 impl Args {
     /// Returns what the arguments change; `None` if they change nothing.
     fn edit(&self, letter: &DeadLetter) -> anyhow::Result<Option<LetterEdit>> {
+        if self.undo {
+            return Ok(Some(LetterEdit::default().undo()));
+        }
         if self.changes.is_empty() && self.payload_file.is_none() && self.job_type.is_none() {
             return Ok(None);
         }
@@ -193,7 +200,8 @@ fn encoded(text: Vec<u8>, encoding: Encoding) -> anyhow::Result<Vec<u8>> {
 
 fn show(Edited { letter, id, queue, .. }: &Edited) -> String {
     format!(
-        "{id} is now the dead letter {letter}; to run it: streamfleet dead replay {letter} --queue {queue}"
+        "{id} is now the dead letter {letter}; to run it: streamfleet dead replay {letter} --queue {queue}; to take back all edits: \
+         streamfleet dead edit {letter} --queue {queue} --undo"
     )
 }
 

@@ -50,9 +50,8 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
     }
     let undecided = export.undecided();
     if undecided > 0 {
-        output::print_stderr(&format!(
-            "{undecided} dead letters are left out: the filter cannot read their payloads"
-        ));
+        let count = output::counted(undecided, "dead letter is left out", "dead letters are left out");
+        output::print_stderr(&format!("{count}: the filter cannot read their payloads"));
     }
     Ok(Exit::Done)
 }

@@ -76,16 +76,17 @@ async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) ->
 fn remarks(page: &Page) -> Vec<String> {
     let mut remarks = Vec::new();
     if page.facts.uncounted > 0 {
+        let (one, more) = ("dead letter is not counted", "dead letters are not counted");
+        let count = output::counted(page.facts.uncounted, one, more);
         remarks.push(format!(
-            "{} dead letters are not counted: --recount counts all of them, once no process of an older version is left",
-            page.facts.uncounted
+            "{count}: --recount counts all of them, once no process of an older version is left"
         ));
     }
     if page.facts.overcounted > 0 {
-        remarks.push(format!(
-            "{} dead letters are counted that no longer exist: --recount counts those that do",
-            page.facts.overcounted
-        ));
+        let one = "dead letter is counted that no longer exists";
+        let count =
+            output::counted(page.facts.overcounted, one, "dead letters are counted that no longer exist");
+        remarks.push(format!("{count}: --recount counts those that do"));
     }
     if page.items.iter().any(|group| group.group == OTHER) {
         remarks.push(format!(
@@ -100,29 +101,20 @@ fn show(page: &Page, now: Timestamp) -> View {
     if page.items.is_empty() {
         return format!("the queue {queue} has {total} dead letters in 0 groups").into();
     }
-    let mut table = output::table(&[
-        Column::id("group"),
-        Column::id("letters"),
-        Column::from("type"),
-        Column::from("reason"),
-        Column::wide("first"),
-        Column::from("last"),
-        Column::wide("letter"),
-        Column::from("error"),
-    ]);
-    for group in &page.items {
-        let [first, last] = group.times.map(|time| format!("{} ago", short(now.since(time))));
-        table.add_row([
-            group.group.clone(),
-            group.count.to_string(),
-            group.job_type.clone().unwrap_or_default(),
-            group.reason.unwrap_or_default().to_owned(),
-            first,
-            last,
-            group.letter.clone().unwrap_or_default(),
-            group.error.clone(),
-        ]);
-    }
+    let ago = |time: Timestamp| format!("{} ago", short(now.since(time)));
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::id("group"), &|group| group.group.clone()),
+            (Column::id("letters"), &|group| group.count.to_string()),
+            (Column::from("type"), &|group| group.job_type.clone().unwrap_or_default()),
+            (Column::from("reason"), &|group| group.reason.unwrap_or_default().to_owned()),
+            (Column::wide("first"), &|group| ago(group.times[0])),
+            (Column::from("last"), &|group| ago(group.times[1])),
+            (Column::wide("letter"), &|group| group.letter.clone().unwrap_or_default()),
+            (Column::from("error"), &|group| group.error.clone()),
+        ],
+    );
     let more = if page.items.len() < *groups { "; show more with --limit" } else { "" };
     View::from(table).then(format!("{} of {groups} groups of {total} dead letters{more}", page.items.len()))
 }

@@ -60,7 +60,7 @@ pub(super) async fn run(
 ) -> anyhow::Result<Exit> {
     let (queue, filter) = (broker.queue(queue), args.letters.filter(&context.clock)?);
     let Args { limit, after, oldest_first, repeat, .. } = args;
-    let wanted = Wanted { filter, limit, after, oldest_first };
+    let wanted = Wanted { filter, limit, after, oldest_first, task: None };
     let look = async || list(&wanted, (broker, &queue), context).await;
     repeat.run(context.output, look).await
 }
@@ -80,8 +80,10 @@ async fn list(
     let listing = Listing::new(text);
     Ok(match page.facts.undecided {
         0 => listing,
-        count => listing
-            .remark(format!("{count} dead letters are left out: the filter cannot read their payloads")),
+        count => {
+            let count = output::counted(count, "dead letter is left out", "dead letters are left out");
+            listing.remark(format!("{count}: the filter cannot read their payloads"))
+        }
     })
 }
 
@@ -89,30 +91,22 @@ fn show(page: &Page, filter: &Filter, now: Timestamp) -> View {
     let LetterFacts { queue, total, .. } = &page.facts;
     if page.items.is_empty() {
         let which = if filter.is_empty() { "" } else { ", but none matches the filter" };
-        return format!("the queue {queue} has {total} dead letters{which}").into();
+        let total = output::counted(*total, "dead letter", "dead letters");
+        return format!("the queue {queue} has {total}{which}").into();
     }
-    let mut table = output::table(&[
-        Column::id("letter"),
-        Column::wide("job"),
-        Column::from("type"),
-        Column::from("reason"),
-        Column::wide("kind"),
-        Column::wide("attempts"),
-        Column::from("died"),
-        Column::from("error"),
-    ]);
-    for letter in &page.items {
-        table.add_row([
-            letter.letter.clone(),
-            harmless(&letter.id),
-            harmless(&letter.job_type),
-            harmless(&letter.reason),
-            harmless(&letter.kind),
-            letter.attempts.to_string(),
-            format!("{} ago", short(now.since(letter.died_at))),
-            harmless(&letter.error),
-        ]);
-    }
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::id("letter"), &|letter| letter.letter.clone()),
+            (Column::wide("job"), &|letter| harmless(&letter.id)),
+            (Column::from("type"), &|letter| harmless(&letter.job_type)),
+            (Column::from("reason"), &|letter| harmless(&letter.reason)),
+            (Column::wide("kind"), &|letter| harmless(&letter.kind)),
+            (Column::wide("attempts"), &|letter| letter.attempts.to_string()),
+            (Column::from("died"), &|letter| format!("{} ago", short(now.since(letter.died_at)))),
+            (Column::from("error"), &|letter| harmless(&letter.error)),
+        ],
+    );
     let more = page.next.as_ref().map_or_else(String::new, |next| format!("; next page: --after {next}"));
     View::from(table).then(format!("{} of {total} dead letters{more}", page.items.len()))
 }

@@ -112,7 +112,7 @@ impl Letters {
 /// [`Wrong`] if the reason is one for which jobs die: `--reason` once selected letters by it.
 fn actor(args: &ActorArgs) -> Result<Actor, Wrong> {
     let actor = args.actor();
-    match DeadReason::ALL.into_iter().find(|reason| reason.as_str() == actor.reason()) {
+    match DeadReason::named(actor.reason()) {
         Some(reason) => Err(Wrong(format!(
             "--reason says why you do this: to select dead letters by their reason, use --dead-reason {reason}"
         ))),

@@ -6,8 +6,8 @@ use streamfleet::job::DeadReason;
 use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
 use streamfleet_operations::dead::{OTHER, Sweep};
 
-use crate::Context;
-use crate::{confirm, output};
+use crate::output::{self, Column};
+use crate::{Context, confirm};
 
 /// How many groups a plan shows.
 const SHOWN: usize = 10;
@@ -15,22 +15,6 @@ const SHOWN: usize = 10;
 /// What holds for letters whose jobs have a step that waits for a decision.
 pub(super) const DECIDE: &str = "cannot succeed before a person has decided about a step: streamfleet steps JOB, and then streamfleet \
                                  steps decide JOB STEP VERDICT";
-
-/// Shows which letters are selected, on stderr, and returns how many.
-///
-/// # Errors
-///
-/// Another error than those of Redis if a signal comes first.
-pub(super) async fn show(
-    queue: &Queue,
-    selection: &Selection,
-    way: Sweep,
-    context: &Context,
-) -> anyhow::Result<u64> {
-    let plan = count(queue, selection, context).await?;
-    output::print_stderr(&text(&plan, selection, way));
-    Ok(plan.letters)
-}
 
 /// Counts the letters that are selected.
 ///
@@ -74,7 +58,8 @@ pub(super) fn cancelled() -> anyhow::Error {
     anyhow::anyhow!("cancelled: nothing was changed")
 }
 
-fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
+/// Says which letters are selected.
+pub(super) fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
     let filter = match selection.filter.to_string() {
         filter if filter.is_empty() => "all of them".to_owned(),
         filter => filter,
@@ -102,16 +87,19 @@ fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
 
 /// The largest groups. The letter of each is a sample.
 fn table(groups: &[DeadGroup]) -> output::Table {
-    let mut table = output::table(&["letters", "type", "reason", "sample", "error"]);
-    for group in groups.iter().take(SHOWN) {
-        let unnamed = if group.fingerprint.is_some() { "" } else { OTHER };
-        table.add_row([
-            group.count.to_string(),
-            group.job_type.as_ref().map_or_else(|| unnamed.to_owned(), ToString::to_string),
-            group.reason.map_or_else(String::new, |reason| reason.to_string()),
-            group.sample.map_or_else(String::new, |letter| letter.to_string()),
-            group.error.clone(),
-        ]);
-    }
-    table
+    let job_type = |group: &DeadGroup| match (&group.job_type, &group.fingerprint) {
+        (Some(name), _) => name.to_string(),
+        (None, Some(_)) => String::new(),
+        (None, None) => OTHER.to_owned(),
+    };
+    output::table_of(
+        &groups[..groups.len().min(SHOWN)],
+        &[
+            (Column::from("letters"), &|group| group.count.to_string()),
+            (Column::from("type"), &job_type),
+            (Column::from("reason"), &|group| group.reason.map_or_else(String::new, |why| why.to_string())),
+            (Column::from("sample"), &|group| group.sample.map_or_else(String::new, |id| id.to_string())),
+            (Column::from("error"), &|group| group.error.clone()),
+        ],
+    )
 }

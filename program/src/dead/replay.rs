@@ -1,4 +1,4 @@
-//! `dead replay`: at once, or by a task. `dead drop`: by a task, unless it is limited or the letters are named.
+//! `dead replay` and `dead drop`: at once if the letters are named, or else by a task.
 
 use streamfleet::job::QueueName;
 use streamfleet_operations::dead::Sweep;
@@ -32,23 +32,17 @@ enum Which {
 }
 
 impl Replay {
-    /// Replays the letters, or begins a task that does.
+    /// Begins a task that replays the letters, or replays those that are named.
     pub(super) async fn run(self, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
         let way = match self.steps {
             Which::Failed => Sweep::Replay,
             Which::All => Sweep::ReplayAllSteps,
         };
-        match self.rules.rules() {
-            None => sweep::run(self.args, way, queue, context).await,
-            Some(_) if way == Sweep::ReplayAllSteps => {
-                Err(Wrong("--steps all does not work with a task".to_owned()).into())
-            }
-            Some(_) if self.args.limit.is_some() => {
-                let why = "--limit does not work with a task; --canary replays a few jobs first";
-                Err(Wrong(why.to_owned()).into())
-            }
-            Some(rules) => begin::replay(self.args, (rules, self.rules.wait), queue, context).await,
+        if self.args.ids.is_empty() {
+            return begin::run(self.args, way, self.rules, queue, context).await;
         }
+        by_id_only(self.rules.are_given())?;
+        sweep::run(self.args, way, queue, context).await
     }
 }
 
@@ -62,16 +56,22 @@ pub(super) struct Drop {
 }
 
 impl Drop {
-    /// Begins a task that drops the letters, or drops those that are named, or only the first ones.
+    /// Begins a task that drops the letters, or drops those that are named.
     pub(super) async fn run(self, queue: QueueName, context: &Context) -> anyhow::Result<Exit> {
         let Self { task, args } = self;
-        if args.ids.is_empty() && args.limit.is_none() {
-            return begin::drop(args, task, queue, context).await;
+        if args.ids.is_empty() {
+            return begin::run(args, Sweep::Drop, RulesArgs::of(task), queue, context).await;
         }
-        if task.are_given() {
-            let why = "--rate and --detach select dead letters by a filter or --all, without --limit";
-            return Err(Wrong(why.to_owned()).into());
-        }
+        by_id_only(task.are_given())?;
         sweep::run(args, Sweep::Drop, queue, context).await
     }
+}
+
+/// Refuses the rules of a task beside ids.
+fn by_id_only(are_rules_given: bool) -> Result<(), Wrong> {
+    if are_rules_given {
+        let why = "letters that are named are changed at once: the rules of a task need a filter or --all";
+        return Err(Wrong(why.to_owned()));
+    }
+    Ok(())
 }

@@ -148,26 +148,18 @@ fn show(page: &Page) -> View {
     if page.items.is_empty() {
         return format!("{summary}: none").into();
     }
-    let mut table = output::table(&[
-        Column::id("group"),
-        Column::from("deaths"),
-        Column::from("per min"),
-        Column::wide("letters"),
-        Column::from("type"),
-        Column::from("reason"),
-        Column::from("error"),
-    ]);
-    for rate in &page.items {
-        table.add_row([
-            rate.group.clone(),
-            rate.deaths.to_string(),
-            format!("{:.1}", rate.per_minute),
-            rate.count.to_string(),
-            rate.job_type.clone().unwrap_or_default(),
-            rate.reason.unwrap_or_default().to_owned(),
-            rate.error.clone(),
-        ]);
-    }
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::id("group"), &|rate| rate.group.clone()),
+            (Column::from("deaths"), &|rate| rate.deaths.to_string()),
+            (Column::from("per min"), &|rate| format!("{:.1}", rate.per_minute)),
+            (Column::wide("letters"), &|rate| rate.count.to_string()),
+            (Column::from("type"), &|rate| rate.job_type.clone().unwrap_or_default()),
+            (Column::from("reason"), &|rate| rate.reason.unwrap_or_default().to_owned()),
+            (Column::from("error"), &|rate| rate.error.clone()),
+        ],
+    );
     View::from(table).then(summary)
 }
 

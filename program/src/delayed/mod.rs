@@ -158,22 +158,16 @@ fn show(page: &DelayedList, now: Timestamp, clock: &Clock) -> View {
     if page.items.is_empty() {
         return format!("the queue {queue} has {total} delayed jobs, none of them on this page").into();
     }
-    let mut table = output::table(&[
-        Column::from("job"),
-        Column::from("type"),
-        Column::wide("lane"),
-        Column::from("due"),
-        Column::from("failures"),
-    ]);
-    for job in &page.items {
-        table.add_row([
-            harmless(&job.id),
-            harmless(&job.job_type),
-            job.lane.unwrap_or("?").to_owned(),
-            clock.with_age(job.due_time, now),
-            job.failures.to_string(),
-        ]);
-    }
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::from("job"), &|job| harmless(&job.id)),
+            (Column::from("type"), &|job| harmless(&job.job_type)),
+            (Column::wide("lane"), &|job| job.lane.unwrap_or("?").to_owned()),
+            (Column::from("due"), &|job| clock.with_age(job.due_time, now)),
+            (Column::from("failures"), &|job| job.failures.to_string()),
+        ],
+    );
     let more = page.next.map_or_else(String::new, |next| format!("; next page: --skip {next}"));
     View::from(table).then(format!("{} of {total} delayed jobs{more}", page.items.len()))
 }

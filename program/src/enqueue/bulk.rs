@@ -283,12 +283,11 @@ impl Sending {
         if self.accepted == 0 {
             return "no job was accepted".to_owned();
         }
+        let accepted = output::counted(self.accepted, "job was accepted", "jobs were accepted");
         match (self.accepted_line, self.accepted_behind) {
-            (line, 0) => format!("{} jobs were accepted, all up to line {line}", self.accepted),
-            (0, _) => format!("{} jobs were accepted, but not the first one", self.accepted),
-            (line, behind) => {
-                format!("{} jobs were accepted: all up to line {line}, and {behind} behind it", self.accepted)
-            }
+            (line, 0) => format!("{accepted}, all up to line {line}"),
+            (0, _) => format!("{accepted}, but not the first one"),
+            (line, behind) => format!("{accepted}: all up to line {line}, and {behind} behind it"),
         }
     }
 
@@ -313,8 +312,8 @@ impl Sending {
 
 fn show(summary: &Summary, elapsed: Duration) -> String {
     let mut text = format!(
-        "{} jobs accepted by the queue {} in {} ({:.0} jobs/s)",
-        summary.accepted,
+        "{} accepted by the queue {} in {} ({:.0} jobs/s)",
+        output::counted(summary.accepted, "job", "jobs"),
         summary.queue,
         times::short(elapsed),
         summary.jobs_per_second

@@ -12,7 +12,7 @@ use streamfleet_operations::submit;
 
 use super::{Target, refused};
 use crate::exit::Exit;
-use crate::output::harmless;
+use crate::output::{self, harmless};
 use crate::{Context, Wrong};
 
 /// The most bytes that all members have as lines. They are in memory at once.
@@ -96,7 +96,8 @@ impl Reading {
 
 fn show(report: &Report) -> String {
     let Report { batch, queue, members, .. } = report;
-    format!("the batch {batch} has {members} jobs; to follow it: streamfleet batch {batch} --queue {queue}")
+    let members = output::counted(*members as u64, "job", "jobs");
+    format!("the batch {batch} has {members}; to follow it: streamfleet batch {batch} --queue {queue}")
 }
 
 #[cfg(test)]

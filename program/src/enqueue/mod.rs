@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bulk::BadLine;
 use refusal::not_submitted;
-pub(crate) use refusal::{outcome, refused};
+pub(crate) use refusal::refused;
 use streamfleet::job::{
     BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, UniqueKey,
 };
@@ -22,7 +22,7 @@ use streamfleet_operations::submit::{self, Chain, Draft, Follow, Receipt, When};
 pub(crate) use streamfleet_operations::submit::{Length, encode};
 use streamfleet_operations::unserved;
 use streamfleet_service::config::{Effective, QueueSection};
-pub(crate) use wait::Report as Outcome;
+pub(crate) use wait::WaitReport;
 
 use super::exit::Exit;
 use super::output;

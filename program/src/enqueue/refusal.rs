@@ -23,7 +23,7 @@ pub(crate) fn refused(error: SubmitError) -> anyhow::Error {
 }
 
 /// Says whether a job was submitted whose submission ended with this error.
-pub(crate) fn outcome(error: &SubmitError) -> &'static str {
+fn outcome(error: &SubmitError) -> &'static str {
     let is_unknown = matches!(error, SubmitError::Broker(RedisError::Unknown { .. }));
     if is_unknown { "it is unknown whether the job was submitted" } else { "the job was not submitted" }
 }

@@ -22,7 +22,7 @@ const SILENT_EVERY: Duration = Duration::from_secs(10);
 /// A job and how it ended, for JSON output.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = JobOutcome)]
-pub(crate) struct Report {
+pub(crate) struct WaitReport {
     id: String,
     queue: String,
     /// The state of the job; null if it is not known.
@@ -33,7 +33,7 @@ pub(crate) struct Report {
     existing: bool,
 }
 
-impl Report {
+impl WaitReport {
     /// A job that has ended.
     pub(crate) fn ended(ended: &Ended, receipt: &Receipt) -> Self {
         Self {
@@ -85,7 +85,7 @@ pub(super) async fn run(
         }
         Err(error) => {
             if output.is_json() {
-                output.print(&Report::unfinished(receipt, None), |_| String::new())?;
+                output.print(&WaitReport::unfinished(receipt, None), |_| String::new())?;
             }
             Err(error.into())
         }
@@ -95,7 +95,7 @@ pub(super) async fn run(
 /// Says how to go on waiting.
 fn unfinished(receipt: &Receipt, state: Option<State>, what: &str, output: Output) -> anyhow::Result<Exit> {
     if output.is_json() {
-        output.print(&Report::unfinished(receipt, state), |_| String::new())?;
+        output.print(&WaitReport::unfinished(receipt, state), |_| String::new())?;
     }
     let (job, queue) = (&receipt.id, &receipt.queue);
     output::print_stderr(&format!(
@@ -105,9 +105,9 @@ fn unfinished(receipt: &Receipt, state: Option<State>, what: &str, output: Outpu
 }
 
 fn print_end(ended: &Ended, receipt: &Receipt, output: Output) -> anyhow::Result<Exit> {
-    let report = Report::ended(ended, receipt);
+    let report = WaitReport::ended(ended, receipt);
     if output.is_json() || ended.state == State::Done {
-        let result = |_: &Report| ended.result.clone().unwrap_or_default();
+        let result = |_: &WaitReport| ended.result.clone().unwrap_or_default();
         output.print_named(&report, |report| vec![report.id.clone()], result)?;
     }
     if ended.state != State::Done {

@@ -1,20 +1,17 @@
 //! `streamfleet jobs`: finds jobs by state, type, payload, header, text or time, in one queue or in all.
 
-mod find;
 mod row;
-mod walk;
 
-use indicatif::ProgressBar;
+use indicatif::{HumanCount, ProgressBar};
 use streamfleet::Broker;
 use streamfleet::job::{QueueName, State};
 use streamfleet_engine::admin::Filter;
+use streamfleet_operations::jobs::search::{self, Facts, Found, Page, Search, Start, USUAL_STATES};
 
-pub(crate) use self::find::{Found, Search, find, next_rows};
-pub(crate) use self::row::Row;
-pub(crate) use self::walk::{Facts, Start, Walk};
+pub(crate) use self::row::Told;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
-use super::output::{self, List, Listing, Repeat};
+use super::output::{self, Listing, Repeat};
 use super::{Context, Wrong, queues};
 
 /// How `jobs` is used.
@@ -54,13 +51,6 @@ pub(crate) struct Args {
     repeat: Repeat,
 }
 
-/// The states to look at if none is named.
-pub(crate) const USUAL_STATES: [State; 5] =
-    [State::Running, State::Waiting, State::Retrying, State::Scheduled, State::Dead];
-
-/// A page of jobs, for JSON output. `next` is the value of `--after` for the next page.
-pub(crate) type Page = List<Row, Facts>;
-
 /// Finds the jobs.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
@@ -71,7 +61,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         broker = context.broker() => broker?,
     };
     let Args { queue, running, limit, after, repeat, .. } = args;
-    let search = Search { names: queue, states, filter, running, limit, after };
+    let (worker, gate) = (None, None);
+    let search = Search { names: queue, states, filter, running, worker, gate, limit, after };
     let look = async || look(&search, repeat, &broker, context).await;
     if !repeat.repeats() {
         // A signal ends the search, and what was found is shown.
@@ -96,7 +87,13 @@ async fn look(
     } else {
         output::progress(context.output, None, "jobs looked at")
     };
-    let found = find(search, broker, (&context.shutdown, &bar)).await;
+    let told = |facts: &Facts, found: usize| {
+        let of = facts.of.map_or_else(String::new, |of| format!("of {} ", HumanCount(of)));
+        bar.set_position(facts.looked_at);
+        bar.set_message(format!("{of}jobs looked at, {} found", HumanCount(found as u64)));
+    };
+    let told: Option<search::Told<'_>> = if bar.is_hidden() { None } else { Some(&told) };
+    let found = search::find(search, broker, (&context.shutdown, told)).await;
     bar.finish_and_clear();
     let found = found?;
     if found.jobs.is_empty() {
@@ -130,7 +127,8 @@ impl Running {
     ) -> anyhow::Result<Listing> {
         let (states, filter) = (vec![State::Running], Filter::new());
         let names = names.to_vec();
-        let search = Search { names, states, filter, running: true, limit: self.limit, after: None };
+        let (worker, gate, after) = (None, None, None);
+        let search = Search { names, states, filter, running: true, worker, gate, limit: self.limit, after };
         look(&search, self.repeat, broker, context).await
     }
 }
@@ -152,44 +150,35 @@ pub(crate) fn state(name: &str) -> Result<State, String> {
     name.parse().map_err(|()| format!("a state must be one of {names}"))
 }
 
-impl Found {
-    /// What else to know about the search.
-    pub(crate) fn remarks(&self) -> Vec<String> {
-        let facts = &self.facts;
-        let mut remarks = self.remarks.clone();
-        remarks.extend(facts.unread.iter().cloned());
-        if facts.too_large > 0 {
-            remarks.push(format!(
-                "{} more jobs match the other conditions, but their payload has more than {} bytes and was not looked at",
-                facts.too_large,
-                Filter::MAX_PAYLOAD_BYTES
-            ));
-        }
-        if facts.unreadable > 0 {
-            remarks.push(format!(
-                "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their \
-                 record cannot be read",
-                facts.unreadable
-            ));
-        }
-        if facts.interrupted {
-            let go_on =
-                self.next.as_ref().map_or_else(String::new, |next| format!("; to go on: --after {next}"));
-            remarks.push(format!("interrupted after {} jobs were looked at{go_on}", facts.looked_at_text()));
-        }
-        remarks
+/// What else to know about the search.
+fn remarks(found: &Found) -> Vec<String> {
+    let facts = &found.facts;
+    let mut remarks = found.remarks.clone();
+    remarks.extend(facts.unread.iter().cloned());
+    if facts.too_large > 0 {
+        remarks.push(format!(
+            "{} more jobs match the other conditions, but their payload has more than {} bytes and was not looked at",
+            facts.too_large,
+            Filter::MAX_PAYLOAD_BYTES
+        ));
     }
-
-    /// The page. Servers that could not be asked count as parts that cannot be read.
-    pub(crate) fn page(self) -> Page {
-        let Self { jobs, next, mut facts, missing, .. } = self;
-        facts.unread.extend(missing.iter().map(ToString::to_string));
-        Page { items: jobs, next, facts, former: None }
+    if facts.unreadable > 0 {
+        remarks.push(format!(
+            "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their \
+             record cannot be read",
+            facts.unreadable
+        ));
     }
+    if facts.interrupted {
+        let go_on =
+            found.next.as_ref().map_or_else(String::new, |next| format!("; to go on: --after {next}"));
+        remarks.push(format!("interrupted after {} jobs were looked at{go_on}", facts.looked_at_text()));
+    }
+    remarks
 }
 
 fn listing(found: Found, search: &Search, context: &Context) -> anyhow::Result<Listing> {
-    let remarks = found.remarks();
+    let remarks = remarks(&found);
     let Found { jobs, next, facts, missing, .. } = found;
     let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
     let page = Page { items: jobs, next, facts, former: None };
@@ -214,6 +203,6 @@ mod tests {
         let (next, missing) = (Some("mail/dead:1-0".to_owned()), Vec::new());
         let found = Found { jobs: Vec::new(), next, facts, remarks: Vec::new(), missing };
         let told = "interrupted after 62 of about 1200 jobs were looked at; to go on: --after mail/dead:1-0";
-        assert_eq!(found.remarks(), [told]);
+        assert_eq!(remarks(&found), [told]);
     }
 }

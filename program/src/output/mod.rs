@@ -16,11 +16,12 @@ use std::io::{self, Write};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
-pub(crate) use streamfleet_operations::List;
+pub(crate) use streamfleet_operations::{List, counted};
 
 pub(crate) use self::repeat::{Listing, Repeat};
 use self::style::Look;
-pub(crate) use self::table::{Column, Table, table};
+pub(crate) use self::style::Meaning;
+pub(crate) use self::table::{Column, Table, table, table_of};
 use self::text::{escaped, harmless_lines};
 pub(crate) use self::text::{harmless, listed, shell_word};
 pub(crate) use self::view::{View, facts};
@@ -66,6 +67,11 @@ impl Output {
     /// Returns true if a person reads a terminal.
     pub(crate) fn is_watched(self) -> bool {
         matches!(self.format, Format::Table | Format::Wide) && self.look.width.is_some()
+    }
+
+    /// Whether colors help: stdout is a terminal that has them, and nobody has refused them.
+    pub(crate) fn has_color(self) -> bool {
+        self.look.has_color
     }
 
     /// Prints `value` for programs, or what `show` makes of it for people.

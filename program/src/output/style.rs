@@ -43,7 +43,7 @@ fn wants_color(no_color: Option<&OsStr>, term: Option<&OsStr>) -> bool {
 
 /// What a state means to those who read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// All is well.
     Good,
     /// Something is happening.
@@ -56,7 +56,7 @@ pub(super) enum Meaning {
 
 impl Meaning {
     /// Returns the meaning of a state, which is the first word of `text`. Most states are neither good nor bad.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub(crate) fn of(text: &str) -> Option<Self> {
         match text.split([' ', ',', ':']).next().unwrap_or_default() {
             "done" | "succeeded" | "ok" => Some(Self::Good),
             "running" | "started" => Some(Self::Active),

@@ -81,6 +81,19 @@ pub(crate) fn table<C: Into<Column> + Copy>(columns: &[C]) -> Table {
     Table { columns: columns.iter().map(|column| (*column).into()).collect(), rows: Vec::new() }
 }
 
+/// A column, and what its cell says of an item.
+type CellOf<'a, T> = (Column, &'a dyn Fn(&T) -> String);
+
+/// Returns a table with these columns and a row for each item.
+pub(crate) fn table_of<T>(items: &[T], columns: &[CellOf<'_, T>]) -> Table {
+    let headings: Vec<Column> = columns.iter().map(|(column, _)| *column).collect();
+    let mut table = table(&headings);
+    for item in items {
+        table.add_row(columns.iter().map(|(_, cell)| cell(item)));
+    }
+    table
+}
+
 impl Table {
     /// Adds a row, with a cell for every column. A cell may have several lines.
     pub(crate) fn add_row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {

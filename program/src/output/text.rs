@@ -5,7 +5,7 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().map(|c| if is_unseen(c) { c.escape_default().to_string() } else { c.to_string() }).collect()
 }
 
-/// Does the same for several lines.
+/// Escapes what a terminal would not show in each of several lines.
 pub(super) fn harmless_lines(text: &str) -> String {
     text.split('\n').map(harmless).collect::<Vec<_>>().join("\n")
 }

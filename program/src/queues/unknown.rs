@@ -13,7 +13,7 @@ pub(crate) async fn report_unknown(broker: &Broker, name: &QueueName, context: &
     listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
 }
 
-/// Does the same for a queue whose gates are about to change, which is allowed before it exists.
+/// Reports an unknown queue whose gates are about to change, which is allowed before it exists.
 pub(crate) async fn report_before_change(broker: &Broker, queue: &Queue, context: &Context) {
     // To list all queues may take long, so a queue that has anything is not looked for.
     let is_empty = queue.snapshot().await.is_ok_and(|snapshot| {
@@ -25,8 +25,8 @@ pub(crate) async fn report_before_change(broker: &Broker, queue: &Queue, context
     }
 }
 
-/// Does the same for queues that have been listed. A queue exists if Redis has a key of it, or if the configuration names
-/// it.
+/// Reports a queue that is not among those that have been listed. It exists if Redis has a key of it, or if the configuration
+/// names it.
 pub(super) fn report_unless_known(
     broker: &Broker,
     name: &QueueName,

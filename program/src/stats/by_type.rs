@@ -47,7 +47,7 @@ fn show(page: &TypeList, clock: &Clock) -> View {
 }
 
 /// A percentile for people; empty if nothing was measured.
-pub(crate) fn shown(distribution: &Distribution, share: f64) -> String {
+fn shown(distribution: &Distribution, share: f64) -> String {
     match distribution.percentile(share) {
         None => String::new(),
         Some(found) if found < Duration::from_millis(1) => "<1ms".to_owned(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use streamfleet::job::QueueName;
 use streamfleet_operations::stats::since;
 
-pub(crate) use self::by_type::shown as percentile_shown;
+pub(crate) use self::trend::drawn;
 use super::Context;
 use super::exit::Exit;
 use super::output::Repeat;
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 /// Returns how many a minute a count is that was made in this time. A sample may cover more than one minute.
-pub(crate) fn per_minute(count: u64, time: Duration) -> f64 {
+fn per_minute(count: u64, time: Duration) -> f64 {
     let minutes = time.as_secs_f64() / 60.0;
     if minutes > 0.0 { count as f64 / minutes } else { 0.0 }
 }

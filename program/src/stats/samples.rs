@@ -15,6 +15,9 @@ use crate::times::{Clock, short};
 /// What the table has of a sample: its name, and how it is read.
 type Figure = (&'static str, fn(&Sample) -> u64);
 
+/// The most columns of a trend.
+const TREND: usize = 40;
+
 /// Figures at one moment.
 const STATES: [Figure; 5] = [
     ("waiting", |sample| sample.waiting),
@@ -65,7 +68,7 @@ fn show(page: &Samples, (since, has_trend): (Duration, bool), clock: &Clock) -> 
     let mut table = output::table(&columns);
     let mut add = |name: &str, figures: [String; 4], values: Vec<(u64, f64)>| {
         let mut cells: Vec<String> = std::iter::once(name.to_owned()).chain(figures).collect();
-        cells.extend(has_trend.then(|| trend::drawn(&values)));
+        cells.extend(has_trend.then(|| trend::drawn(&values, TREND)));
         table.add_row(cells);
     };
     let at = |value: &dyn Fn(&Sample) -> f64| {

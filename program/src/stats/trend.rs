@@ -3,22 +3,19 @@
 /// The heights of a column, from the lowest to the highest.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The most columns of a line.
-const WIDTH: usize = 40;
-
-/// Draws values, each with its time, as columns of equal lengths of time between the first and the last. Several values of
-/// one column are drawn as the greatest of them, so that no peak is lost. A column without a value is empty.
-pub(super) fn drawn(values: &[(u64, f64)]) -> String {
+/// Draws values, each with its time, as columns of equal lengths of time between the first and the last, at most `most` of them.
+/// Several values of one column are drawn as the greatest of them, so that no peak is lost. A column without a value is empty.
+pub(crate) fn drawn(values: &[(u64, f64)], most: usize) -> String {
     let (Some((first, _)), Some((last, _))) = (values.first(), values.last()) else { return String::new() };
-    let width = WIDTH.min(values.len());
+    let width = most.min(values.len());
     let mut columns: Vec<Option<f64>> = vec![None; width];
     for (at, value) in values {
         let column = column_of(at.saturating_sub(*first), last.saturating_sub(*first), width);
         let greatest = columns[column].map_or(*value, |other| other.max(*value));
         columns[column] = Some(greatest);
     }
-    let most = columns.iter().flatten().fold(0.0, |most: f64, value| most.max(*value));
-    columns.into_iter().map(|value| value.map_or(' ', |value| height(value, most))).collect()
+    let peak = columns.iter().flatten().fold(0.0, |most: f64, value| most.max(*value));
+    columns.into_iter().map(|value| value.map_or(' ', |value| height(value, peak))).collect()
 }
 
 /// Returns the column, of this many, of a time within the length of all.
@@ -39,28 +36,30 @@ fn height(value: f64, most: f64) -> char {
 mod tests {
     use super::*;
 
+    const WIDTH: usize = 40;
+
     fn minutes(values: &[f64]) -> Vec<(u64, f64)> {
         (0..).step_by(60_000).zip(values.iter().copied()).collect()
     }
 
     #[test]
     fn the_greatest_value_fills_its_column_and_zeros_are_flat() {
-        assert_eq!(drawn(&minutes(&[0.0, 1.0, 3.5, 7.0])), "▁▂▅█");
-        assert_eq!(drawn(&minutes(&[0.0, 0.0])), "▁▁");
-        assert_eq!((drawn(&[]), drawn(&minutes(&[5.0]))), (String::new(), "█".to_owned()));
+        assert_eq!(drawn(&minutes(&[0.0, 1.0, 3.5, 7.0]), WIDTH), "▁▂▅█");
+        assert_eq!(drawn(&minutes(&[0.0, 0.0]), WIDTH), "▁▁");
+        assert_eq!((drawn(&[], WIDTH), drawn(&minutes(&[5.0]), WIDTH)), (String::new(), "█".to_owned()));
     }
 
     #[test]
     fn a_time_without_values_is_empty() {
         let values = [(0, 1.0), (1, 1.0), (9, 1.0), (10, 1.0)];
-        assert_eq!(drawn(&values), "█  █");
+        assert_eq!(drawn(&values, WIDTH), "█  █");
     }
 
     #[test]
     fn a_peak_among_many_values_is_drawn() {
         let mut values = vec![1.0; 1440];
         values[700] = 100.0;
-        let line = drawn(&minutes(&values));
+        let line = drawn(&minutes(&values), WIDTH);
         assert_eq!(line.chars().count(), WIDTH);
         assert_eq!(line.chars().filter(|c| *c == '█').count(), 1);
     }

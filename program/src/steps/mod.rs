@@ -3,7 +3,7 @@
 mod decide;
 
 use streamfleet::job::{JobId, QueueName};
-use streamfleet_operations::steps::{JobSteps, list};
+use streamfleet_operations::steps::{JobStep, JobSteps, list};
 
 use super::exit::Exit;
 use super::output::{self, Column, View, harmless};
@@ -55,31 +55,27 @@ async fn show_steps(id: &JobId, queue: QueueName, context: &Context) -> anyhow::
 }
 
 fn show(report: &JobSteps, clock: &Clock) -> View {
-    let mut table = output::table(&[
-        Column::from("step"),
-        Column::from("kind"),
-        Column::wide("after"),
-        Column::state("state"),
-        Column::wide("attempts"),
-        Column::from("when"),
-        Column::from("last error"),
-    ]);
-    for line in &report.steps {
-        let error = harmless(line.errors.last().map_or("", |error| &error.error));
-        let when = line.since_time.map_or_else(String::new, |since| clock.with_age(since, report.now));
+    let state = |line: &JobStep| {
         let decided = line.decision.as_ref().map(|decision| {
             let why = if decision.reason.is_empty() { "" } else { ": " };
-            format!(
-                " ({} by {}{why}{})",
-                decision.verdict,
-                harmless(&decision.by),
-                harmless(&decision.reason)
-            )
+            let (by, reason) = (harmless(&decision.by), harmless(&decision.reason));
+            format!(" ({} by {by}{why}{reason})", decision.verdict)
         });
-        let state = format!("{}{}", line.state, decided.unwrap_or_default());
-        let (after, attempts) = (line.after.join(", "), line.attempts.to_string());
-        table.add_row([line.step.as_str(), line.kind, &after, &state, &attempts, &when, &error]);
-    }
+        format!("{}{}", line.state, decided.unwrap_or_default())
+    };
+    let when = |line: &JobStep| line.since_time.map(|since| clock.with_age(since, report.now));
+    let table = output::table_of(
+        &report.steps,
+        &[
+            (Column::from("step"), &|line| line.step.clone()),
+            (Column::from("kind"), &|line| line.kind.to_owned()),
+            (Column::wide("after"), &|line| line.after.join(", ")),
+            (Column::state("state"), &state),
+            (Column::wide("attempts"), &|line| line.attempts.to_string()),
+            (Column::from("when"), &|line| when(line).unwrap_or_default()),
+            (Column::from("last error"), &|line| harmless(line.errors.last().map_or("", |last| &last.error))),
+        ],
+    );
     let hint = report
         .undecided
         .first()

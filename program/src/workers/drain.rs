@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
 use indicatif::ProgressBar;
-use serde::Serialize;
 use streamfleet::Broker;
-use streamfleet::job::{ConsumerName, QueueName};
-use streamfleet_engine::admin::{Action, Drain, DrainOutcome, WorkerInfo};
+use streamfleet::job::ConsumerName;
+use streamfleet_engine::admin::WorkerInfo;
+use streamfleet_operations::Error;
+use streamfleet_operations::workers::{self, Order, WorkerAsked};
 use streamfleet_service::config::nearest;
 
 use crate::Context;
-use crate::actor::{ActorArgs, note};
+use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
 use crate::output::{self, harmless};
 use crate::times::{duration, short};
@@ -67,60 +67,6 @@ pub(super) struct ResumeArgs {
     request: Request,
 }
 
-/// What became of a request to a worker, for JSON output.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = WorkerAsked)]
-pub(crate) struct Changed {
-    worker: String,
-    /// `drain` or `resume`: what it was asked for.
-    asked: &'static str,
-    /// False if it had been asked for that before.
-    changed: bool,
-    /// By whom, then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    asked_by: Option<String>,
-    /// How far it is: `asked`, `draining`, `drained`, `running`, or `gone` if no process has this name any more.
-    state: &'static str,
-    /// How many jobs it runs.
-    running: u64,
-}
-
-/// What a request to a worker leads to.
-pub(crate) enum Asked {
-    /// The worker will hear of it.
-    Noted(Changed),
-    /// The worker has this version, which looks for no requests.
-    TooOld(String),
-    /// No live worker has this name.
-    Unknown,
-}
-
-/// What a worker is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// Take no further job, and with `exit` end once nothing runs.
-    Drain { exit: bool },
-    /// Take jobs.
-    Resume,
-}
-
-impl Order {
-    /// The command that gives it, which the audit notes.
-    pub(crate) fn command(self) -> &'static str {
-        match self {
-            Self::Drain { .. } => "workers drain",
-            Self::Resume => "workers resume",
-        }
-    }
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Drain { .. } => "drain",
-            Self::Resume => "resume",
-        }
-    }
-}
-
 /// Drains a worker.
 pub(super) async fn drain(args: DrainArgs, context: &Context) -> anyhow::Result<Exit> {
     carry_out(args.request, Order::Drain { exit: args.exit }, context).await
@@ -134,18 +80,12 @@ pub(super) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Resul
 async fn carry_out(request: Request, order: Order, context: &Context) -> anyhow::Result<Exit> {
     let Request { worker, actor, detach, timeout } = request;
     let broker = context.broker().await?;
-    let action = actor.action(order.command());
-    let mut changed = match ask(&broker, &worker, order, &action).await? {
-        Asked::Noted(changed) => changed,
-        Asked::TooOld(version) => {
-            output::print_stderr(&too_old(&worker, &version));
-            return Ok(Exit::Failed);
-        }
-        Asked::Unknown => {
-            output::print_stderr(&unknown(&broker, &worker).await);
-            return Ok(Exit::NotFound);
-        }
-    };
+    let asked = workers::ask(&broker, &actor.actor(), &worker, order).await;
+    if let Err(Error::NotFound(why)) = &asked {
+        let hint = hint(&broker, &worker).await;
+        return Err(Error::NotFound(format!("{why}{hint}")).into());
+    }
+    let mut changed = told(asked?);
     let exit = if detach {
         Exit::Done
     } else {
@@ -158,81 +98,11 @@ async fn carry_out(request: Request, order: Order, context: &Context) -> anyhow:
     Ok(exit)
 }
 
-/// Asks a worker for something, and notes that in the audit of its queues.
-pub(crate) async fn ask(
-    broker: &Broker,
-    name: &ConsumerName,
-    order: Order,
-    action: &Action,
-) -> anyhow::Result<Asked> {
-    let Some(known) = look_up(broker, name).await? else { return Ok(Asked::Unknown) };
-    if !known.can_drain() {
-        return Ok(Asked::TooOld(fact(&known, "version").to_owned()));
-    }
-    let outcome = match order {
-        Order::Drain { exit } => {
-            broker.drain_worker(name, &Drain::new(&action.who, &action.why).exits(exit)).await
-        }
-        Order::Resume => broker.resume_worker(name, &action.who, &action.why).await,
-    };
-    let asked_by =
-        match outcome.with_context(|| format!("{name} may or may not be asked to {}", order.word()))? {
-            DrainOutcome::Noted => None,
-            DrainOutcome::Already { by } => Some(by),
-            DrainOutcome::Unknown => return Ok(Asked::Unknown),
-        };
-    let told = match order {
-        Order::Drain { exit: true } => "asked to drain and end",
-        Order::Drain { exit: false } => "asked to drain",
-        Order::Resume => "asked to take jobs",
-    };
-    let before = asked_by.as_deref().map(before).unwrap_or_default();
-    let noted = action.clone().target(name.to_string()).outcome(format!("{told}{before}"));
-    for queue in queues_of(&known) {
-        note(&broker.queue(queue), &noted).await;
-    }
-    Ok(Asked::Noted(Changed {
-        worker: name.to_string(),
-        asked: order.word(),
-        changed: asked_by.is_none(),
-        asked_by: asked_by.filter(|by| !by.is_empty()),
-        state: "asked",
-        running: running(&known),
-    }))
-}
-
-/// The queues that a worker serves.
-pub(crate) fn queues_of(worker: &WorkerInfo) -> impl Iterator<Item = QueueName> + '_ {
-    fact(worker, "queues").split(',').filter_map(|name| name.parse().ok())
-}
-
-/// Why a worker cannot be asked for anything.
-pub(crate) fn too_old(worker: &ConsumerName, version: &str) -> String {
-    harmless(&format!(
-        "the worker {worker} has the version {version}, which cannot be drained from elsewhere: send SIGTERM to its process"
-    ))
-}
-
-/// Looks a worker up.
-pub(crate) async fn look_up(broker: &Broker, name: &ConsumerName) -> anyhow::Result<Option<WorkerInfo>> {
-    broker.worker(name).await.context("failed to look up the worker")
-}
-
-fn fact<'a>(worker: &'a WorkerInfo, name: &str) -> &'a str {
-    worker.facts.get(name).map_or("", String::as_str)
-}
-
-/// How many jobs a worker runs.
-fn running(worker: &WorkerInfo) -> u64 {
-    fact(worker, "running").parse().unwrap_or(0)
-}
-
-/// Says that no worker has this name, and which one may be meant.
-async fn unknown(broker: &Broker, name: &ConsumerName) -> String {
+/// Names the worker that is probably meant by a name that no live worker has.
+async fn hint(broker: &Broker, name: &ConsumerName) -> String {
     let known = broker.workers().await.map(|listed| listed.found).unwrap_or_default();
     let near = nearest(name.as_str(), known.iter().map(|worker| worker.consumer.as_str()));
-    let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-    harmless(&format!("there is no live worker {name}{hint}"))
+    near.map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
 
 /// Waits until the worker has done what it was asked for, or is gone.
@@ -240,11 +110,11 @@ async fn wait(
     (broker, context): (&Broker, &Context),
     name: &ConsumerName,
     (order, timeout): (Order, Duration),
-    (changed, bar): (&mut Changed, &ProgressBar),
+    (changed, bar): (&mut WorkerAsked, &ProgressBar),
 ) -> anyhow::Result<Exit> {
     let (first, deadline) = (changed.running, Instant::now() + timeout);
     loop {
-        let worker = look_up(broker, name).await?;
+        let worker = workers::look_up(broker, name).await?;
         changed.look(worker.as_ref());
         match reached(worker.as_ref(), order) {
             Reached::End => return Ok(Exit::Done),
@@ -263,7 +133,11 @@ async fn wait(
         tokio::select! {
             biased;
             () = context.shutdown.requested() => {
-                output::print_stderr(&format!("interrupted; the request to {name} stays"));
+                let goes_on = match order {
+                    Order::Drain { .. } => "goes on draining",
+                    Order::Resume => "will take jobs all the same",
+                };
+                output::print_stderr(&format!("interrupted; {name} {goes_on}"));
                 return Ok(Exit::Unfinished);
             }
             () = tokio::time::sleep(EVERY) => {}
@@ -288,39 +162,23 @@ fn reached(worker: Option<&WorkerInfo>, order: Order) -> Reached {
         return Reached::Reverted;
     }
     let is_done = match order {
-        Order::Drain { exit } => !exit && fact(worker, "state") == "drained",
+        Order::Drain { exit } => !exit && worker.facts.get("state").is_some_and(|state| state == "drained"),
         Order::Resume => worker.has_heard(),
     };
     if is_done { Reached::End } else { Reached::NotYet }
 }
 
-impl Changed {
-    /// Notes how far the worker is.
-    fn look(&mut self, worker: Option<&WorkerInfo>) {
-        self.running = worker.map_or(0, running);
-        self.state = match worker {
-            None => "gone",
-            Some(worker) if !worker.has_heard() => "asked",
-            Some(worker) => match fact(worker, "state") {
-                "draining" => "draining",
-                "drained" => "drained",
-                _ => "running",
-            },
-        };
+/// By whom the same was asked for before, and why, in words.
+fn before(asked: &WorkerAsked) -> String {
+    let why = asked.asked_why.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    match &asked.asked_by {
+        Some(by) => format!("; {by} had asked for that before{why}"),
+        None => "; nobody had drained it".to_owned(),
     }
 }
 
-/// By whom the same was asked for before, in words.
-fn before(by: &str) -> String {
-    if by.is_empty() {
-        "; nobody had drained it".to_owned()
-    } else {
-        format!("; {by} had asked for that before")
-    }
-}
-
-fn line(changed: &Changed) -> String {
-    let Changed { worker, asked, state, running, .. } = changed;
+fn line(changed: &WorkerAsked) -> String {
+    let WorkerAsked { worker, asked, state, running, .. } = changed;
     let text = match (*asked, *state) {
         ("drain", "drained") => format!("{worker} is drained: it takes no job until somebody resumes it"),
         ("drain", "draining") => format!("{worker} drains: it takes no further job, and {running} still run"),
@@ -328,8 +186,7 @@ fn line(changed: &Changed) -> String {
         ("resume", "running") => format!("{worker} takes jobs"),
         _ => format!("{worker} was asked to {asked}; see `streamfleet workers`"),
     };
-    let before =
-        if changed.changed { String::new() } else { before(changed.asked_by.as_deref().unwrap_or_default()) };
+    let before = if changed.changed { String::new() } else { before(changed) };
     harmless(&format!("{text}{before}"))
 }
 
@@ -346,18 +203,19 @@ mod tests {
 
     #[test]
     fn a_line_says_how_far_the_worker_is() {
-        let changed = |asked, state, by: Option<&str>| Changed {
+        let changed = |asked, state, by: Option<&str>| WorkerAsked {
             worker: "w".to_owned(),
             asked,
             changed: by.is_none(),
             asked_by: by.filter(|by| !by.is_empty()).map(str::to_owned),
+            asked_why: by.filter(|by| *by == "bob").map(|_| "its disk".to_owned()),
             state,
             running: 3,
         };
         let drained = line(&changed("drain", "drained", None));
         assert_eq!(drained, "w is drained: it takes no job until somebody resumes it");
         let draining = line(&changed("drain", "draining", Some("bob")));
-        assert!(draining.ends_with("and 3 still run; bob had asked for that before"), "{draining}");
+        assert!(draining.ends_with("and 3 still run; bob had asked for that before: its disk"), "{draining}");
         let resumed = line(&changed("resume", "running", Some("")));
         assert_eq!(resumed, "w takes jobs; nobody had drained it");
         assert_eq!(line(&changed("drain", "gone", None)), "w is gone");

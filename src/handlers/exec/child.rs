@@ -113,8 +113,8 @@ impl Pipes {
     async fn pump(&mut self, exit: oneshot::Receiver<Instant>, mut on_stderr: impl FnMut(&[u8])) {
         let Some((stdout, stderr)) = self.ends.take() else { return };
         let head = |chunk: &[u8]| {
-            let room = MAX_RESULT_BYTES - self.head.len();
-            self.head.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            let left = MAX_RESULT_BYTES - self.head.len();
+            self.head.extend_from_slice(&chunk[..chunk.len().min(left)]);
         };
         let tail = |chunk: &[u8]| {
             on_stderr(chunk);

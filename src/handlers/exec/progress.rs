@@ -25,8 +25,8 @@ impl<'a> ProgressReader<'a> {
     /// Takes the next bytes, wherever they were split.
     pub(super) fn push(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
-            let room = LINE_BYTES - self.line.len();
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let left = LINE_BYTES - self.line.len();
+            self.line.extend_from_slice(&piece[..piece.len().min(left)]);
             if piece.ends_with(b"\n") {
                 self.end_line();
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
-use super::lock;
+use crate::broker::mutex::lock;
 
 const IDLE: u8 = 1;
 const BUSY: u8 = 2;

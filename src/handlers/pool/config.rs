@@ -1,6 +1,7 @@
 //! How a pool of programs is run.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,21 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::message::Ready;
 use crate::handlers::process::Template;
-use crate::job::ErrorRules;
 use crate::job::number::{count, some_count};
-use crate::job::{duration, format_duration, size};
+use crate::job::{ErrorRules, OutOfBounds, bounds, duration, size};
 
-/// The most programs of a pool.
-const MOST_PROCESSES: usize = 1000;
-/// The most jobs that a program may have at once.
-const MOST_INFLIGHT: usize = 10_000;
-/// The most jobs that a program may have ahead.
-const MOST_AHEAD: usize = 1000;
-const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
-const LONGEST_START: Duration = Duration::from_secs(600);
+const PROCESSES: RangeInclusive<usize> = 1..=1000;
+const INFLIGHT: RangeInclusive<usize> = 1..=10_000;
+const AHEAD: RangeInclusive<usize> = 0..=1000;
+const START: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(600);
+const LIFETIME: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(365 * 24 * 3600);
 const LEAST_MEMORY: u64 = 1024 * 1024;
-const LEAST_LINE: u64 = 1024;
-const MOST_LINE: u64 = 64 * 1024 * 1024;
+const LINE: RangeInclusive<u64> = 1024..=64 * 1024 * 1024;
 
 /// When the programs of a pool start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
@@ -164,42 +160,23 @@ impl PoolConfig {
 
     /// Returns everything that is wrong, as `pool.<key>: reason`.
     pub fn validate(&self) -> Vec<String> {
-        let mut problems = self.template().validate();
-        let mut report = |key: &str, reason: String| problems.push(format!("pool.{key}: {reason}"));
-        for (key, value, least, most) in [
-            ("processes", self.processes, 1, MOST_PROCESSES),
-            ("inflight", self.inflight, 1, MOST_INFLIGHT),
-            ("ahead", self.ahead, 0, MOST_AHEAD),
-        ] {
-            if !(least..=most).contains(&value) {
-                report(key, format!("is {value}, but must be between {least} and {most}"));
-            }
-        }
-        let second = Duration::from_secs(1);
-        let durations = [
-            ("start_timeout", Some(self.start_timeout), Duration::from_millis(100), LONGEST_START),
-            ("max_lifetime", self.max_lifetime, second, YEAR),
-            ("idle", Some(self.idle), second, YEAR),
+        let small = self.max_memory.filter(|most| *most < LEAST_MEMORY);
+        let short_or_long = (!LINE.contains(&self.max_line)).then_some("must be between 1KiB and 64MiB");
+        let own = [
+            bounds::number("processes", self.processes, &PROCESSES),
+            bounds::number("inflight", self.inflight, &INFLIGHT),
+            bounds::number("ahead", self.ahead, &AHEAD),
+            bounds::time("start_timeout", self.start_timeout, &START),
+            self.max_lifetime.and_then(|time| bounds::time("max_lifetime", time, &LIFETIME)),
+            bounds::time("idle", self.idle, &LIFETIME),
+            self.max_jobs.and_then(|most| bounds::at_least_one("max_jobs", most)),
+            small.map(|_| OutOfBounds::new("max_memory", "must be at least 1MiB")),
+            short_or_long.map(|reason| OutOfBounds::new("max_line", reason)),
         ];
-        for (key, value, least, most) in durations {
-            if let Some(value) = value.filter(|value| !(least..=most).contains(value)) {
-                let [value, least, most] = [value, least, most].map(format_duration);
-                report(key, format!("is {value}, but must be between {least} and {most}"));
-            }
-        }
-        if self.max_jobs == Some(0) {
-            report("max_jobs", "is 0, but must be at least 1".to_owned());
-        }
-        if self.max_memory.is_some_and(|most| most < LEAST_MEMORY) {
-            report("max_memory", "must be at least 1MiB".to_owned());
-        }
-        if !(LEAST_LINE..=MOST_LINE).contains(&self.max_line) {
-            report("max_line", "must be between 1KiB and 64MiB".to_owned());
-        }
-        for (name, reason) in self.errors.validate() {
-            report("errors", format!("{name:?}: {reason}"));
-        }
-        problems
+        let errors = self.errors.validate().into_iter();
+        let errors = errors.map(|(name, reason)| format!("pool.errors: {name:?}: {reason}"));
+        let own = own.into_iter().flatten().map(|wrong| format!("pool.{wrong}"));
+        self.template().validate().into_iter().chain(own).chain(errors).collect()
     }
 
     /// Returns why the program cannot be started on this machine: no executable file has its name.
@@ -260,8 +237,8 @@ mod tests {
         let config = PoolConfig {
             env: [("STREAMFLEET_POOL".into(), "x".into())].into(),
             processes: 0,
-            inflight: MOST_INFLIGHT + 1,
-            ahead: MOST_AHEAD + 1,
+            inflight: INFLIGHT.end() + 1,
+            ahead: AHEAD.end() + 1,
             start_timeout: Duration::ZERO,
             max_jobs: Some(0),
             max_lifetime: Some(Duration::ZERO),

@@ -1,8 +1,10 @@
 //! How the session of a program learns that a job was cut short, or that nobody waits for its answer any more.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
+
+use crate::broker::mutex::lock;
 
 /// Whether an attempt was cut short. Its handler raises it; the session that has the job hears about it.
 #[derive(Debug, Default)]
@@ -25,7 +27,7 @@ pub(super) struct Bell {
 impl CutFlag {
     /// Notes that the attempt is cut short.
     pub(super) fn raise(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         state.is_raised = true;
         if let Some((bell, reference)) = state.listener.take() {
             bell.ring(reference);
@@ -33,21 +35,17 @@ impl CutFlag {
     }
 
     pub(super) fn is_raised(&self) -> bool {
-        self.lock().is_raised
+        lock(&self.0).is_raised
     }
 
     /// Makes a session hear of the cut, and no other one, at once if there was one already.
     pub(super) fn listen(&self, bell: &Arc<Bell>, reference: u64) {
-        let mut state = self.lock();
+        let mut state = lock(&self.0);
         if state.is_raised {
             bell.ring(reference);
         } else {
             state.listener = Some((Arc::clone(bell), reference));
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,7 +53,7 @@ impl Bell {
     /// Waits for cuts, and returns what they cut short. If this is dropped, nothing is lost.
     pub(super) async fn heard(&self) -> Vec<u64> {
         loop {
-            let cut = std::mem::take(&mut *self.lock());
+            let cut = std::mem::take(&mut *lock(&self.cut));
             if !cut.is_empty() {
                 return cut;
             }
@@ -64,12 +62,8 @@ impl Bell {
     }
 
     fn ring(&self, reference: u64) {
-        self.lock().push(reference);
+        lock(&self.cut).push(reference);
         self.rung.notify_one();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.cut.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,8 +4,8 @@
 use std::process::ExitStatus;
 
 use super::jobs::Running;
+use super::request::Answer;
 use super::session::Session;
-use super::slots::Answer;
 use crate::event::PoolEnding;
 use crate::handlers::excerpt::{error_text, stopped_text};
 

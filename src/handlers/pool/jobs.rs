@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::CUT_DELAY;
 use super::cuts::Bell;
-use super::room::Room;
-use super::slots::{Answer, Places, Request};
+use super::program_capacity::ProgramCapacity;
+use super::request::{Answer, OpenPlaces, Request};
 use crate::JobContext;
 
 /// While a program works on a job for longer than this, it gets no more jobs ahead: they would wait too long.
@@ -23,7 +23,7 @@ const MOST_AHEAD_BYTES: usize = 32 * 1024;
 
 /// The jobs of one program, by the names that they have on its pipe.
 pub(super) struct Jobs<'a> {
-    room: Room<'a>,
+    capacity: ProgramCapacity<'a>,
     running: FxHashMap<u64, Running>,
     /// Those that the program has not begun, in the order in which it begins them.
     ahead: VecDeque<u64>,
@@ -70,9 +70,9 @@ pub(super) struct DueCuts {
 }
 
 impl<'a> Jobs<'a> {
-    pub(super) fn new(room: Room<'a>) -> Self {
+    pub(super) fn new(capacity: ProgramCapacity<'a>) -> Self {
         Self {
-            room,
+            capacity,
             running: FxHashMap::default(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
@@ -93,7 +93,7 @@ impl<'a> Jobs<'a> {
 
     /// Returns the program's number in its pool.
     pub(super) fn program(&self) -> u64 {
-        self.room.program()
+        self.capacity.program()
     }
 
     /// Returns true if the program has jobs that it has not begun.
@@ -102,45 +102,45 @@ impl<'a> Jobs<'a> {
     }
 
     /// Returns true if the program would begin one more job at once.
-    pub(super) fn has_room(&self) -> bool {
-        self.room.is_free()
+    pub(super) fn has_capacity(&self) -> bool {
+        self.capacity.is_free()
     }
 
     /// Returns until when the program may get one more job ahead, if it may.
     pub(super) fn ahead_until(&self) -> Option<Instant> {
-        let is_free = self.room.is_free_ahead() && self.ahead_bytes < MOST_AHEAD_BYTES;
+        let is_free = self.capacity.is_free_ahead() && self.ahead_bytes < MOST_AHEAD_BYTES;
         let until = is_free.then(|| self.begun_at + QUICK)?;
         (Instant::now() < until).then_some(until)
     }
 
     /// Returns how many jobs the program may get now.
-    pub(super) fn places(&self, now: Instant) -> Places {
+    pub(super) fn places(&self, now: Instant) -> OpenPlaces {
         // Once it has begun more jobs, it may take others ahead.
-        let is_quick = self.has_room() || now < self.begun_at + QUICK;
+        let is_quick = self.has_capacity() || now < self.begun_at + QUICK;
         let ahead_bytes = if is_quick { MOST_AHEAD_BYTES.saturating_sub(self.ahead_bytes) } else { 0 };
-        Places { begin: self.room.places(), ahead: self.room.places_ahead(), ahead_bytes }
+        OpenPlaces { begin: self.capacity.places(), ahead: self.capacity.places_ahead(), ahead_bytes }
     }
 
     /// Lets the pool know which of its places have become free since the last time.
     pub(super) fn tell(&mut self) {
-        self.room.tell();
+        self.capacity.tell();
     }
 
     /// Takes no more jobs.
     pub(super) fn close(&mut self) {
-        self.room.close();
+        self.capacity.close();
     }
 
     /// Adds a job that the program begins at once.
     pub(super) fn begin(&mut self, reference: u64, request: Request, bytes: usize, now: Instant) {
-        self.room.take();
+        self.capacity.take();
         self.begun_at = now;
         self.insert(reference, request, (true, bytes));
     }
 
     /// Adds a job that the program begins after the others. Until then, the job's clock is paused.
     pub(super) fn queue(&mut self, reference: u64, request: Request, bytes: usize, now: Instant) {
-        self.room.take_ahead();
+        self.capacity.take_ahead();
         request.context.pause(now.into_std());
         self.ahead.push_back(reference);
         self.ahead_bytes += bytes;
@@ -174,7 +174,7 @@ impl<'a> Jobs<'a> {
         if running.begun {
             match self.next_ahead() {
                 Some(next) => self.follow(next, (now, patience)),
-                None => self.room.end(),
+                None => self.capacity.end(),
             }
         }
         Some(running)
@@ -189,7 +189,7 @@ impl<'a> Jobs<'a> {
     pub(super) fn withdraw(&mut self, reference: u64) -> Option<Request> {
         let running = self.remove(reference, Instant::now())?;
         if running.begun {
-            self.room.end();
+            self.capacity.end();
         }
         self.tell();
         Some(running.request)
@@ -200,7 +200,7 @@ impl<'a> Jobs<'a> {
         self.cuts -= usize::from(running.cut.is_some());
         if !running.begun {
             self.ahead_bytes = self.ahead_bytes.saturating_sub(running.bytes);
-            self.room.end_ahead();
+            self.capacity.end_ahead();
             running.request.context.resume(now.into_std());
         }
         Some(running)
@@ -218,7 +218,7 @@ impl<'a> Jobs<'a> {
 
     fn follow(&mut self, reference: u64, (now, patience): (Instant, Duration)) {
         self.begun_at = now;
-        self.room.follow();
+        self.capacity.follow();
         let Some(running) = self.running.get_mut(&reference) else { return };
         self.ahead_bytes = self.ahead_bytes.saturating_sub(running.bytes);
         running.begun = true;
@@ -308,7 +308,7 @@ impl<'a> Jobs<'a> {
         let take = |reference| {
             let running = self.remove(reference, now)?;
             if running.begun {
-                self.room.end();
+                self.capacity.end();
             }
             Some(running)
         };
@@ -339,14 +339,14 @@ impl Running {
 mod tests {
     use super::*;
     use crate::handlers::fixture::context_for;
-    use crate::handlers::pool::room::Starting;
+    use crate::handlers::pool::program_capacity::Starting;
     use crate::handlers::pool::slots::Slots;
     use bytes::Bytes;
     use tokio::sync::oneshot::{self, Receiver};
 
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Adds jobs to a pool, and to the program of this room.
+    /// Adds jobs to a pool, and to the program of this capacity.
     fn fill<'a>(slots: &'a Slots, most: usize, count: u64) -> (Jobs<'a>, Vec<Receiver<Answer>>) {
         let mut jobs = Jobs::new(Starting::new(slots, 1).ready(most, 10));
         let mut answers = Vec::new();
@@ -366,7 +366,7 @@ mod tests {
             };
             slots.push(request);
             answers.push(answered);
-            if jobs.has_room() {
+            if jobs.has_capacity() {
                 jobs.begin(reference, slots.try_take(0).unwrap(), 10, Instant::now());
             } else {
                 jobs.queue(reference, slots.try_take_ahead(0).unwrap(), 10, Instant::now());
@@ -398,7 +398,7 @@ mod tests {
             assert!(end(&mut jobs, ended).is_some());
             assert_eq!(begun(&mut jobs), want);
         }
-        assert!(jobs.is_empty() && jobs.has_room() && end(&mut jobs, 5).is_none());
+        assert!(jobs.is_empty() && jobs.has_capacity() && end(&mut jobs, 5).is_none());
         assert_eq!(jobs.ahead_bytes, 0);
     }
 
@@ -412,7 +412,7 @@ mod tests {
             assert_eq!(begun(&mut jobs), want);
         }
         assert_eq!(jobs.drain().len(), 3);
-        assert_eq!((jobs.ahead_bytes, jobs.has_room()), (0, true));
+        assert_eq!((jobs.ahead_bytes, jobs.has_capacity()), (0, true));
     }
 
     #[tokio::test]
@@ -459,7 +459,7 @@ mod tests {
         tokio::time::sleep(2 * QUICK).await;
         assert_eq!((jobs.ahead_until(), jobs.places(Instant::now()).ahead_bytes), (None, 0));
         end(&mut jobs, 1);
-        assert!(jobs.running.len() == 1 && !jobs.has_room());
+        assert!(jobs.running.len() == 1 && !jobs.has_capacity());
     }
 
     #[tokio::test]
@@ -469,7 +469,7 @@ mod tests {
         jobs.cut_all();
         let numbers: Vec<u64> = jobs.drain().iter().map(|running| running.request.number).collect();
         assert_eq!(numbers, (0..9).collect::<Vec<u64>>());
-        assert!(jobs.is_empty() && jobs.due().is_none() && jobs.has_room());
+        assert!(jobs.is_empty() && jobs.due().is_none() && jobs.has_capacity());
     }
 
     #[tokio::test]

@@ -66,9 +66,10 @@ impl Loads {
     /// always one that may, if there is one with room. A program that is not ready is not held back.
     pub(super) fn may_begin(&self, program: u64, share: usize) -> bool {
         let Some(own) = self.programs.get(&program) else { return true };
-        let has_room = |(program, load): &(&u64, &Load)| load.begun < load.most && !self.is_kept(**program);
-        let is_least = || self.programs.iter().filter(has_room).all(|(_, load)| own.begun <= load.begun);
-        has_room(&(&program, own)) && (own.begun < share.max(1) || is_least())
+        let has_capacity =
+            |(program, load): &(&u64, &Load)| load.begun < load.most && !self.is_kept(**program);
+        let is_least = || self.programs.iter().filter(has_capacity).all(|(_, load)| own.begun <= load.begun);
+        has_capacity(&(&program, own)) && (own.begun < share.max(1) || is_least())
     }
 
     /// Returns true if a program may begin a job that runs alone. After one, it takes `others` first.

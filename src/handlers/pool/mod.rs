@@ -3,7 +3,7 @@
 //!
 //! A job waits in the `slots` until a program has room; of several, the `loads` say which one gets it. Each place of the pool
 //! (`seat`) starts a `program`, when it is wanted and the `restarts` allow it, and runs its `session`: the session waits for jobs
-//! (`taking`), writes (`outgoing`) and reads the lines (`message`, `payload`), keeps the bounds of its `jobs`, of whose `cuts` it
+//! (`taking`), writes (`outgoing`, `written`, `payload`) and reads the lines (`message`), keeps the bounds of its `jobs`, of whose `cuts` it
 //! hears, and ends the program. `ended` says what becomes of its jobs then. The `board` shows what all programs are doing, and
 //! `reports` logs what they say.
 
@@ -15,23 +15,26 @@ mod ended;
 mod jobs;
 mod loads;
 mod message;
+mod outcome;
 mod outgoing;
 mod payload;
 mod program;
+mod program_capacity;
 mod reports;
+mod request;
 mod restarts;
-mod room;
 mod seat;
 mod session;
 mod slots;
 mod taking;
 mod words;
+mod written;
 
 use std::collections::BTreeSet;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -42,15 +45,16 @@ use tokio_util::sync::CancellationToken;
 
 use self::board::{Board, Tally};
 use self::cuts::CutFlag;
-use self::message::Verdict;
+use self::request::Request;
 use self::restarts::Restarts;
 use self::seat::Seating;
-use self::slots::{Answer, Request, Slots};
+use self::slots::Slots;
+use super::Error;
 use super::process::Setting;
-use super::{Error, output};
 use crate::broker::PoolDown;
-use crate::event::{Event, Events};
-use crate::job::{ErrorRules, JobType, Policy, PoolName, RuleAction, jittered};
+use crate::broker::mutex::lock;
+use crate::event::{Event, Events, ProgramEvent};
+use crate::job::{ErrorRules, JobType, Policy, PoolName};
 use crate::{Handler, JobContext, JobError, RawPayload};
 
 pub use choice::PoolChoice;
@@ -62,11 +66,8 @@ const CUT_DELAY: Duration = Duration::from_millis(50);
 /// How long a program with one job may take to answer after it was asked to end it: usually, it cannot even read that.
 const ALONE: Duration = Duration::from_secs(1);
 
-/// The longest that a job waits in the pool for a program …
+/// The longest that a job waits in the pool for a program.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-
-/// … before it runs again after this pause, perhaps on another worker.
-const NO_PROGRAM: Duration = Duration::from_secs(5);
 
 /// How long it takes at most to reap a program that was killed, and to read the rest of its output.
 const REAPING: Duration = Duration::from_secs(2);
@@ -241,119 +242,11 @@ impl Pool {
         self.shared.slots.close();
     }
 
-    /// Returns the outcome of what became of the job.
-    fn outcome(
-        &self,
-        answer: Result<Answer, oneshot::error::RecvError>,
-        context: &JobContext,
-    ) -> Result<Value, JobError> {
-        match answer {
-            Ok(Answer::Said { verdict, by_itself }) => {
-                if by_itself {
-                    context.ended_by_itself();
-                }
-                said(verdict, context, &self.errors)
-            }
-            Ok(Answer::Ended { error, by_itself }) => {
-                if by_itself {
-                    context.ended_by_itself();
-                }
-                Err(JobError::unknown(error))
-            }
-            Ok(Answer::Lost(why)) => {
-                context.ended_by_itself();
-                // Of a `once` step, a person has to find out how far it got.
-                Err(if context.is_once() { JobError::unknown(why) } else { JobError::lost(why) })
-            }
-            Ok(Answer::InDoubt) => {
-                context.ask_again();
-                context.ended_by_itself();
-                Err(JobError::snooze(Duration::ZERO))
-            }
-            // Nobody knows what the program has done of it.
-            Ok(Answer::Released) if context.is_once() => {
-                context.ended_by_itself();
-                Err(JobError::unknown("the program was ended because of another job, before it answered"))
-            }
-            Ok(Answer::Released) | Err(_) => Err(self.not_run(context)),
-        }
-    }
-
     /// Returns true if the job has to run alone: it has been lost, and would be dead if it was lost once more, perhaps because of
     /// another job. A program that has one job at a time loses none.
     fn runs_alone(&self, context: &JobContext) -> bool {
         let lost = context.job().lost;
         self.shared.config.inflight > 1 && lost > 0 && lost.saturating_add(1) >= self.max_losses
-    }
-
-    /// Returns the error for a job that no program has begun, or that may run again after a program lost it because of
-    /// another job.
-    fn not_run(&self, context: &JobContext) -> JobError {
-        if context.cancellation().is_cancelled() && !context.time_left().is_zero() {
-            // Of a failed `once` step nobody would know how far it got, but nothing of it was done.
-            return match context.is_once() {
-                true => JobError::snooze(Duration::ZERO),
-                false => JobError::retry("the attempt was cut short before a program took the job"),
-            };
-        }
-        context.ended_by_itself();
-        let (pool, job) = (&self.shared.name, context.id());
-        tracing::debug!(%pool, %job, "no program of the pool ran the job; it runs again later");
-        JobError::snooze(jittered(NO_PROGRAM, 0.5..1.0, rand::random()))
-    }
-}
-
-fn said(verdict: Verdict, context: &JobContext, errors: &ErrorRules) -> Result<Value, JobError> {
-    match verdict {
-        Verdict::Done(result) => Ok(result),
-        Verdict::DoneWithout(why) => {
-            context.result_is_not_kept(&why);
-            Ok(Value::Null)
-        }
-        Verdict::Retry { error, delay, classes } => match errors
-            .decide(&classes)
-            .filter(|(_, then)| holds(*then, context))
-        {
-            Some((_, RuleAction::Retry)) | None => Err(match delay {
-                Some(delay) => JobError::retry_after(delay, error),
-                None => JobError::retry(error),
-            }),
-            Some((rule, then)) => {
-                let (job, job_type) = (context.id(), context.job_type());
-                tracing::debug!(%job, %job_type, rule, ?then, "the class of an error decides about the job");
-                let then = match (then, delay) {
-                    // The program may have asked for more.
-                    (RuleAction::RetryAfter(least), Some(delay)) => RuleAction::RetryAfter(least.max(delay)),
-                    (then, _) => then,
-                };
-                if matches!(then, RuleAction::Snooze(_)) {
-                    note_snooze(context, &error);
-                }
-                then.error(|| error).map_or(Ok(Value::Null), Err)
-            }
-        },
-        Verdict::Unknown { error } => Err(JobError::unknown(error)),
-        Verdict::Fatal { error } => Err(JobError::fatal(error)),
-        Verdict::Drop { reason } => Err(JobError::drop_job(reason)),
-        Verdict::Snooze { delay, reason } => {
-            let job = context.id();
-            tracing::debug!(%job, ?delay, reason, "a program of a pool snoozes its job");
-            note_snooze(context, &reason);
-            Err(JobError::snooze(delay))
-        }
-    }
-}
-
-/// Returns false for a rule that means that nothing was done, if a step runs that must not run twice: who wrote the rule knows the
-/// class, and not how far the handler came.
-fn holds(then: RuleAction, context: &JobContext) -> bool {
-    !(context.is_once() && matches!(then, RuleAction::Snooze(_) | RuleAction::Drop))
-}
-
-/// Says in the job's log why it is snoozed, because no attempt in its record does.
-fn note_snooze(context: &JobContext, reason: &str) {
-    if !reason.is_empty() {
-        context.log(&output::line(format!("snoozed: {reason}").as_bytes()));
     }
 }
 
@@ -402,12 +295,9 @@ impl Shared {
 
     fn report(&self, events: &Events) {
         let Tally { busy, idle, starting, leaving, memory } = self.board.tally();
-        events.emit(&Event::PoolPrograms { pool: &self.name, busy, idle, starting, leaving, memory });
+        let event = ProgramEvent::Pool { pool: &self.name, busy, idle, starting, leaving, memory };
+        events.emit(&Event::Program(event));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until an instant, forever if there is none.

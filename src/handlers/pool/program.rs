@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::Shared;
 use super::message::{self, Message, PROTOCOL, Ready, excerpt};
 use super::words::{LastWords, Words};
+use super::written;
 use crate::handlers::excerpt::error_text;
 use crate::handlers::process::{Leader, on_the_thread};
 
@@ -106,7 +107,7 @@ impl Program {
     }
 
     async fn greet(&mut self, pool: &Shared) -> Result<Ready, Fault> {
-        let hello = message::hello(pool.name.as_str(), &pool.config);
+        let hello = written::hello(pool.name.as_str(), &pool.config);
         if let Some(stdin) = &mut self.stdin {
             // If it does not read, what it says or how it ends shows why.
             stdin.write_all(&hello).await.ok();

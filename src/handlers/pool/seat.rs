@@ -14,10 +14,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::ended::Ended;
 use super::program::{Fault, Program};
-use super::room::Starting;
+use super::program_capacity::Starting;
 use super::session::Session;
 use super::{PoolStart, Shared};
-use crate::event::{Event, Events, PoolEnding};
+use crate::event::{Event, Events, PoolEnding, ProgramEvent};
 
 /// What to know about a new program that could not replace an old one.
 const OLD_STAY: &str =
@@ -127,11 +127,7 @@ impl Seating {
             }
             starting
         };
-        tokio::select! {
-            biased;
-            () = self.stop.cancelled() => None,
-            starting = starting => Some(starting),
-        }
+        self.stop.run_until_cancelled(starting).await
     }
 
     /// Starts a program; `None` if the pool stops first.
@@ -155,11 +151,11 @@ impl Seating {
                 tracing::warn!(%pool, remark, "the programs of a pool do not use all of its settings");
             }
         }
-        let room = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
+        let capacity = starting.ready(ready.inflight.min(config.inflight), ready.ahead.min(config.ahead));
         let leave = CancellationToken::new();
         let left = leave.clone();
         let session = Box::pin(async move {
-            let session = Session::new(&self.pool, seat, program, room);
+            let session = Session::new(&self.pool, seat, program, capacity);
             self.ended(&session.run(&self.stop, &left).await);
         });
         Some(Ok(Serving { session, leave, generation }))
@@ -257,6 +253,6 @@ impl Seating {
     }
 
     fn report(&self, ending: PoolEnding, why: &str) {
-        self.events.emit(&Event::PoolProgramEnded { pool: &self.pool.name, ending, why });
+        self.events.emit(&Event::Program(ProgramEvent::PoolEnded { pool: &self.pool.name, ending, why }));
     }
 }

@@ -15,10 +15,11 @@ use super::jobs::{Jobs, Running};
 use super::message::{self, Message, Verdict, excerpt};
 use super::outgoing::Outgoing;
 use super::program::{Program, write_some};
+use super::program_capacity::ProgramCapacity;
 use super::reports::LogBudget;
-use super::room::Room;
-use super::slots::{Answer, DOUBT_EVERY, Request, Taken};
+use super::request::{Answer, DOUBT_EVERY, Request, Taken};
 use super::taking::{Taking, Wish, taken};
+use super::written;
 use super::{PoolStart, Shared, board::Seat, reached};
 use crate::event::PoolEnding;
 use crate::job::jittered;
@@ -79,7 +80,12 @@ enum Stage {
 }
 
 impl<'a> Session<'a> {
-    pub(super) fn new(pool: &'a Shared, seat: Arc<Seat>, program: Program, room: Room<'a>) -> Self {
+    pub(super) fn new(
+        pool: &'a Shared,
+        seat: Arc<Seat>,
+        program: Program,
+        capacity: ProgramCapacity<'a>,
+    ) -> Self {
         let now = Instant::now();
         // Programs that started together do not end together.
         let lifetime = pool.config.max_lifetime.map(|most| jittered(most, 0.9..1.0, rand::random()));
@@ -87,7 +93,7 @@ impl<'a> Session<'a> {
             pool,
             seat,
             program,
-            jobs: Jobs::new(room),
+            jobs: Jobs::new(capacity),
             outgoing: Outgoing::default(),
             taken: 0,
             answered: 0,
@@ -164,7 +170,7 @@ impl<'a> Session<'a> {
 
     /// Returns what the program may get next.
     fn wish(&self) -> Option<Wish> {
-        if self.jobs.has_room() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
+        if self.jobs.has_capacity() { Some(Wish::Begin) } else { self.jobs.ahead_until().map(Wish::Ahead) }
     }
 
     /// Gives the program the jobs that wait, as many as it may have.
@@ -215,7 +221,7 @@ impl<'a> Session<'a> {
         }
         let due = self.jobs.due_cuts(now, self.pool.patience());
         for (reference, reason) in due.ask {
-            self.outgoing.push(None, |line| message::cancel(line, reference, reason));
+            self.outgoing.push(None, |line| written::cancel(line, reference, reason));
         }
         if due.is_stuck {
             // Whatever else ends the program, its other jobs are not to blame.
@@ -257,7 +263,7 @@ impl<'a> Session<'a> {
     fn take_back(&mut self, is_unwanted: impl Fn(&Request) -> bool) {
         if self.program.stdin.is_some() {
             for reference in self.jobs.take_back(is_unwanted) {
-                self.outgoing.push(None, |line| message::cancel(line, reference, TAKEN_BACK));
+                self.outgoing.push(None, |line| written::cancel(line, reference, TAKEN_BACK));
             }
         }
     }
@@ -290,7 +296,7 @@ impl<'a> Session<'a> {
         let reference = self.taken;
         let Request { context, payload, max_attempts, .. } = &request;
         let numbers = (reference, *max_attempts);
-        let write = |line: &mut Vec<u8>| message::job(line, (context, payload), numbers, now.into_std());
+        let write = |line: &mut Vec<u8>| written::job(line, (context, payload), numbers, now.into_std());
         let bytes = self.outgoing.push(Some(reference), write);
         if self.jobs.is_empty() {
             self.program.words.forget_job();

@@ -5,7 +5,8 @@ use std::future::pending;
 use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
-use super::slots::{Request, Slots};
+use super::request::Request;
+use super::slots::Slots;
 
 /// What a program may get next.
 #[derive(Debug, Clone, Copy, PartialEq)]

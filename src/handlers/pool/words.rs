@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::ChildStderr;
 
-use super::lock;
 use crate::JobContext;
+use crate::broker::mutex::lock;
 use crate::handlers::excerpt::Excerpt;
 use crate::handlers::output;
 use crate::job::{JobId, JobType, PoolName};
@@ -109,8 +109,8 @@ impl Tail {
     /// Logs the lines that end in these bytes, and keeps the beginning of the last one.
     fn log(&mut self, read: &[u8], pool: &PoolName) {
         for piece in read.split_inclusive(|byte| *byte == b'\n') {
-            let room = LOGGED_BYTES - self.line.len();
-            self.line.extend_from_slice(&piece[..piece.len().min(room)]);
+            let left = LOGGED_BYTES - self.line.len();
+            self.line.extend_from_slice(&piece[..piece.len().min(left)]);
             if piece.ends_with(b"\n") {
                 self.end_line(pool);
             }

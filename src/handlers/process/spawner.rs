@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
+
+use crate::broker::mutex::lock;
 
 /// How many requests may wait for a thread. Further senders wait to send.
 const WAITING_MAX: usize = 64;
@@ -57,7 +59,7 @@ async fn ask<T: Send + 'static>(
 /// Returns the channel to the thread of a user, which is started when it is first needed.
 fn thread(user: Option<u32>) -> io::Result<mpsc::Sender<Request>> {
     static THREADS: Mutex<BTreeMap<Option<u32>, mpsc::Sender<Request>>> = Mutex::new(BTreeMap::new());
-    let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut threads = lock(&THREADS);
     if let Some(sender) = threads.get(&user).filter(|sender| !sender.is_closed()) {
         return Ok(sender.clone());
     }

@@ -5,6 +5,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::retry::until_answered;
+use crate::broker::mutex::lock;
 use crate::broker::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK};
 use crate::job::{Envelope, JobSpec, Rules};
 use crate::maintenance::Context;
@@ -29,10 +30,10 @@ impl Places {
         let entry = (job.lane, job.entry);
         let gates = self.rules.gates_of(job, envelope).into_iter();
         let places = gates.map(|gate| HeldPlace::new(gate, entry, AttemptEnd::Other, &self.rules));
-        self.left.lock().unwrap_or_else(PoisonError::into_inner).extend(places);
+        lock(&self.left).extend(places);
     }
 
-    /// Gives back what was noted. The task that empties rooms lets other jobs take it.
+    /// Gives back what was noted. The task that empties waiting lists lets other jobs take it.
     pub(super) async fn give_back(self, context: &Context) {
         let places = self.left.into_inner().unwrap_or_else(PoisonError::into_inner);
         for places in places.chunks(MAX_GIVEN_BACK) {

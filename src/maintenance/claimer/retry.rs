@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::broker::Error;
-use crate::event::Event;
+use crate::event::QueueEvent;
 use crate::job::{JobId, jittered};
 use crate::maintenance::Context;
 
@@ -24,7 +24,9 @@ pub(in crate::maintenance) async fn retry<T, F: Future<Output = Result<T, Error>
         Err(error) if error.is_transient() => Err(error),
         Err(error) => {
             let (queue, keys) = (context.queue.name(), context.queue.keys_of(job));
-            context.events.emit(&Event::SetAside { queue, job, keys: &keys, error: &error.to_string() });
+            context
+                .events
+                .of_queue(queue, QueueEvent::SetAside { job, keys: &keys, error: &error.to_string() });
             Ok(None)
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
@@ -69,7 +69,7 @@ impl Destination {
             Ok(Err(error)) => return later(error.with_causes()),
             Err(_) => return later(format!("the collector did not answer within {} s", TIMEOUT.as_secs())),
         };
-        let (status, pause) = (response.status(), pause(response.headers()));
+        let (status, pause) = (response.status(), response.pause(LONGEST_PAUSE));
         let why = format!("the collector answered {status}");
         match status {
             _ if status.is_success() => Answer::Accepted { rejected: rejected(&mut response, end).await },
@@ -118,12 +118,6 @@ fn headers(path: &Path) -> Result<HeaderMap, String> {
         headers.insert(name, value);
     }
     Ok(headers)
-}
-
-/// Returns the pause that the collector asks for in seconds.
-fn pause(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 /// Returns how many spans of an accepted batch were rejected: 0 if the answer cannot be read.

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::destination::{Answer, Destination};
 use crate::batcher::{BatchLimits, Batcher, Dropped};
-use crate::event::{Event, Events, SpanLoss};
+use crate::event::{Event, Events, ReportEvent, SpanLoss};
 use crate::job::jittered;
 
 /// The spans of one request.
@@ -65,7 +65,7 @@ impl Exporter {
             let (own, why) = match self.destination.post(body.clone()).await {
                 Answer::Accepted { rejected } => {
                     let rejected = rejected.min(count);
-                    self.events.emit(&Event::Exported { spans: count - rejected });
+                    self.events.emit(&Event::Report(ReportEvent::Exported { spans: count - rejected }));
                     report_lost(&self.events, rejected, SpanLoss::Refused, "the collector rejected them");
                     break;
                 }
@@ -81,10 +81,7 @@ impl Exporter {
             };
             let pause = jittered(own.unwrap_or(*pause), 0.75..1.25, rand::random());
             tracing::debug!(why, ?pause, "resending spans");
-            tokio::select! {
-                () = tokio::time::sleep(pause) => {}
-                () = stop.cancelled() => {}
-            }
+            stop.run_until_cancelled(tokio::time::sleep(pause)).await;
         }
         self.under_way = 0;
     }
@@ -104,6 +101,6 @@ fn report_full(dropped: &Dropped, events: &Events) {
 
 fn report_lost(events: &Events, spans: u64, loss: SpanLoss, why: &str) {
     if spans > 0 {
-        events.emit(&Event::Unexported { spans, loss, why });
+        events.emit(&Event::Report(ReportEvent::Unexported { spans, loss, why }));
     }
 }

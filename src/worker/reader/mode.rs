@@ -1,6 +1,6 @@
 //! How a reader makes its next read.
 
-use super::per_lane;
+use super::order::per_lane;
 
 /// How to make the next read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,7 @@ impl Reader {
                 biased;
                 () = self.stop.cancelled() => return Ok(false),
                 called = &mut call => break called.map(|called| called.map(|called| called || ends)),
-                () = self.rooms.arrived(), if !ends => {
+                () = self.waitlists.arrived(), if !ends => {
                     ends = true;
                     self.link.unblock().await;
                 }

@@ -11,13 +11,13 @@ use crate::broker::{
     Applied, AttemptSummary, EndedAttempt, Entry, Error, GroupMember, KeepRecord, TakenJob, is_followed,
     settling_weight,
 };
-use crate::event::{Event, Finished};
+use crate::event::{Event, Finished, QueueEvent};
 use crate::job::{Burial, DeadReason, Envelope, Failure, JobId, Outcome, Parking, Settlement, settle};
 use crate::sabotage::{self, Sabotage};
-use crate::worker::aside::Task;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::{FinishedAttempt, SettlerInput};
 use crate::worker::lease::EntryKey;
+use crate::worker::quarantine::Task;
 
 /// An attempt that ended, with what is decided about it.
 pub(super) struct Decided {
@@ -244,8 +244,10 @@ impl Settler {
         };
         if let Settlement::Park(parking) = settlement {
             let (queue, job) = (self.queue.name(), &finished.delivery.job);
-            let Parking { room, .. } = parking;
-            return self.events.emit(&Event::Parked { queue, job_type: &job.job_type, job: &job.id, room });
+            let Parking { waitlist, .. } = parking;
+            return self
+                .events
+                .of_queue(queue, QueueEvent::Parked { job_type: &job.job_type, job: &job.id, waitlist });
         }
         self.emit_finished(finished, settlement, Instant::now());
     }
@@ -299,7 +301,7 @@ impl Settler {
     }
 
     fn emit_fenced(&self) {
-        self.events.emit(&Event::Fenced { queue: self.queue.name() });
+        self.events.of_queue(self.queue.name(), QueueEvent::Fenced);
     }
 
     pub(super) fn emit_finished(&self, finished: &FinishedAttempt, settlement: &Settlement, now: Instant) {

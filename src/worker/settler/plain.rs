@@ -73,7 +73,7 @@ impl Settler {
         self.acknowledge_surely(lane, ids, sent_before, backoff).await
     }
 
-    /// The same by a script, which is sent until Redis has answered, because a lane in which nothing can be settled is not
+    /// Acknowledges by a script, which is sent until Redis has answered, because a lane in which nothing can be settled is not
     /// read any further.
     async fn acknowledge_surely(
         &self,

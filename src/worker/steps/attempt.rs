@@ -21,11 +21,11 @@ use crate::job::{
 use crate::sabotage::{self, Sabotage};
 use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
-use crate::worker::alarm::reached;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
 use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
 use crate::worker::handler::{JobContext, StepView};
+use crate::worker::slot_timer::reached;
 
 /// Prepares an attempt: begins its first step, so that Redis refuses before anything runs. The ledger says which step that
 /// is, and is read before, unless the job's entry shows that there is none.
@@ -87,7 +87,7 @@ pub(in crate::worker) struct Attempt<'a> {
 impl Attempt<'_> {
     /// Runs the steps that are ready, and returns the outcome for the job.
     pub(in crate::worker) async fn run(mut self) -> Outcome {
-        let (life, mut looked_again) = (self.delivery.job.life.to_string(), false);
+        let (generation, mut looked_again) = (self.delivery.job.generation.to_string(), false);
         loop {
             if let Some(at) = self.begun.take() {
                 if let Some(outcome) = self.perform(at).await {
@@ -96,10 +96,10 @@ impl Attempt<'_> {
                 continue;
             }
             // An attempt that should have cancelled the job for this may have died before it did.
-            if let Some(why) = self.ledger.dropped(&life) {
+            if let Some(why) = self.ledger.dropped(&generation) {
                 return Outcome::Dropped(why.to_owned());
             }
-            match self.steps.plan.next(&self.ledger, &life, self.now, &self.tried) {
+            match self.steps.plan.next(&self.ledger, &generation, self.now, &self.tried) {
                 Next::Done => return Outcome::Done(self.result()),
                 _ if self.delivery.held_lease.is_cut() => return self.delivery.held_lease.outcome(),
                 Next::Run(at) => {
@@ -143,10 +143,10 @@ impl Attempt<'_> {
                     if !error.is_transient() {
                         return Err(error);
                     }
-                    tokio::select! {
-                        () = backoff.wait(&error) => {}
-                        () = self.delivery.held_lease.token().cancelled() => return Ok(None),
-                    }
+                    let cut = self.delivery.held_lease.token();
+                    let Some(()) = cut.run_until_cancelled(backoff.wait(&error)).await else {
+                        return Ok(None);
+                    };
                 }
             }
         }
@@ -199,9 +199,9 @@ impl Attempt<'_> {
         }
         let (steps, job) = (self.steps, &self.delivery.job);
         let (part, run) = (&steps.parts[at], steps.run(at, &self.run));
-        let life = job.life.to_string();
+        let generation = job.generation.to_string();
         let attempts = self.attempts_of(&run);
-        self.ledger.began(&run.step, &run.run, &life);
+        self.ledger.began(&run.step, &run.run, &generation);
         let outcome = loop {
             let outcome = self.handle(&run, part, attempts).await;
             if !self.delivery.held_lease.take_unbegun() {
@@ -253,8 +253,8 @@ impl Attempt<'_> {
         if !continues {
             return None;
         }
-        let life = self.delivery.job.life.to_string();
-        match self.steps.plan.next(&self.ledger, &life, self.now, &self.tried) {
+        let generation = self.delivery.job.generation.to_string();
+        match self.steps.plan.next(&self.ledger, &generation, self.now, &self.tried) {
             Next::Run(at) => Some(at),
             Next::Wait(_) | Next::Done | Next::Stuck(_) => None,
         }
@@ -285,7 +285,7 @@ impl Attempt<'_> {
 
     /// Returns the number of runs of a step that count so far.
     fn attempts_of(&self, run: &StepRun) -> u32 {
-        self.ledger.attempts(&run.step, &self.delivery.job.life.to_string(), run.kind)
+        self.ledger.attempts(&run.step, &self.delivery.job.generation.to_string(), run.kind)
     }
 
     /// Asks whether a run may start. Without an answer, it must not.
@@ -419,11 +419,7 @@ impl Attempt<'_> {
                         backoff.wait(&error).await;
                         continue;
                     }
-                    tokio::select! {
-                        biased;
-                        () = self.delivery.held_lease.token().cancelled() => return None,
-                        () = backoff.wait(&error) => {}
-                    }
+                    self.delivery.held_lease.token().run_until_cancelled(backoff.wait(&error)).await?;
                 }
             }
         }
@@ -479,7 +475,7 @@ impl Attempt<'_> {
             return Some(FailureKind::Unknown);
         }
         let last = self.ledger.get(step)?.errors.last()?;
-        FailureKind::ALL.into_iter().find(|kind| kind.as_str() == last.kind)
+        FailureKind::named(&last.kind)
     }
 
     /// Returns what the steps returned, as one JSON object by their names; `None` if that is nothing, or too large.

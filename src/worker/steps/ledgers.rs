@@ -22,13 +22,13 @@ pub(in crate::worker) type Writes = mpsc::Receiver<Write>;
 /// A write that a slot waits for.
 #[derive(Debug)]
 pub(in crate::worker) enum Write {
-    Begin(Asked<NewRun, StepBegun>),
-    End(Asked<EndedRun, StepReported>),
+    Begin(StepRequest<NewRun, StepBegun>),
+    End(StepRequest<EndedRun, StepReported>),
 }
 
 /// What is asked about a run of a job's step.
 #[derive(Debug)]
-pub(in crate::worker) struct Asked<R, A> {
+pub(in crate::worker) struct StepRequest<R, A> {
     delivery: Arc<Delivery>,
     run: Arc<R>,
     answer: oneshot::Sender<Result<A, Error>>,
@@ -78,10 +78,10 @@ impl Ledgers {
         &self,
         delivery: &Arc<Delivery>,
         run: &Arc<R>,
-        write: impl FnOnce(Asked<R, A>) -> Write,
+        write: impl FnOnce(StepRequest<R, A>) -> Write,
     ) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
-        let asked = Asked { delivery: Arc::clone(delivery), run: Arc::clone(run), answer };
+        let asked = StepRequest { delivery: Arc::clone(delivery), run: Arc::clone(run), answer };
         // Only a bug ends the task that writes.
         let unanswered = || Error::contract("steps", "no answer");
         self.writes.send(write(asked)).await.map_err(|_| unanswered())?;
@@ -118,16 +118,16 @@ async fn send(queue: &Queue, consumer: &ConsumerName, writes: Vec<Write>) {
     }
 }
 
-fn lane_of<R, A>(asked: &[Asked<R, A>]) -> Option<Lane> {
+fn lane_of<R, A>(asked: &[StepRequest<R, A>]) -> Option<Lane> {
     asked.first().map(|asked| asked.delivery.job.lane)
 }
 
-fn runs_of<R, A>(asked: &[Asked<R, A>]) -> Vec<(&JobSpec, &R)> {
+fn runs_of<R, A>(asked: &[StepRequest<R, A>]) -> Vec<(&JobSpec, &R)> {
     asked.iter().map(|asked| (&asked.delivery.job, &*asked.run)).collect()
 }
 
 /// Gives everybody the answer, or the error of the whole call.
-fn answer<R, A: Clone>(asked: Vec<Asked<R, A>>, answers: Result<Vec<Result<A, Error>>, Error>) {
+fn answer<R, A: Clone>(asked: Vec<StepRequest<R, A>>, answers: Result<Vec<Result<A, Error>>, Error>) {
     let answers = answers.unwrap_or_else(|error| vec![Err(error); asked.len()]);
     for (asked, answer) in asked.into_iter().zip(answers) {
         // A slot that is gone needs no answer.

@@ -137,7 +137,7 @@ fn left(key: &str, ttl: i64, known: &Known) -> Option<String> {
     }
 }
 
-/// Returns why a record does not belong to a job that has ended. Two lives of an id share their record.
+/// Returns why a record does not belong to a job that has ended. Two generations of an id share their record.
 fn unfinished(fields: &BTreeMap<String, String>, is_dead: bool) -> Option<String> {
     let state = fields.get("state").map_or("", String::as_str);
     if let Some(late) = fields.keys().find(|name| name.starts_with("late")) {

@@ -26,12 +26,13 @@ enum Again {
 /// comes a replay.
 pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
     let (mut found, mut causes) = (Found::default(), BTreeMap::new());
-    // Two lives of an id may run a step at the same time if that step may run twice.
-    let alone = |(life, step): &(&str, &str)| *step == "-" || *step == "charge" || !view.is_twin(life);
-    for ((life, step), spans) in view.runs.iter().filter(|(run, _)| alone(run)) {
+    // Two generations of an id may run a step at the same time if that step may run twice.
+    let alone =
+        |(generation, step): &(&str, &str)| *step == "-" || *step == "charge" || !view.is_twin(generation);
+    for ((generation, step), spans) in view.runs.iter().filter(|(run, _)| alone(run)) {
         let (mut replayed, mut unexplained) = (0, None);
         for pair in spans.windows(2) {
-            match again(view, (life, step), [pair[0], pair[1]], &mut replayed) {
+            match again(view, (generation, step), [pair[0], pair[1]], &mut replayed) {
                 Again::Retry | Again::Person => {}
                 Again::Because(why) => *causes.entry(why).or_default() += 1,
                 Again::Unexplained => unexplained = unexplained.or(Some(pair)),
@@ -40,7 +41,12 @@ pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
         if let Some(pair) = unexplained {
             let fences = (pair[0].fence.0, pair[1].fence.0);
             found.add(|| {
-                format!("{life} {step} ran at {} and again at {}{}", fences.0, fences.1, view.describe(spans))
+                format!(
+                    "{generation} {step} ran at {} and again at {}{}",
+                    fences.0,
+                    fences.1,
+                    view.describe(spans)
+                )
             });
         }
     }
@@ -49,11 +55,11 @@ pub(crate) fn twice(view: &View) -> (Found, BTreeMap<Why, usize>) {
 
 fn again(
     view: &View,
-    (life, step): (&str, &str),
+    (generation, step): (&str, &str),
     [before, after]: [&Span; 2],
     replayed: &mut usize,
 ) -> Again {
-    let is_cut = is(before, How::Interrupted) && view.kind(life) == Some(Kind::Hanging);
+    let is_cut = is(before, How::Interrupted) && view.kind(generation) == Some(Kind::Hanging);
     let has_failed = is(before, How::Failed) || is_cut;
     if has_failed && after.attempt > before.attempt {
         return Again::Retry;
@@ -71,7 +77,7 @@ fn again(
     }
     // It may be a replay, which may have been lost before it started and delivered again.
     let is_dead = is(before, How::Fatal) || has_failed;
-    if is_dead && after.attempt == 1 && *replayed < view.replays.get(life).copied().unwrap_or(0) {
+    if is_dead && after.attempt == 1 && *replayed < view.replays.get(generation).copied().unwrap_or(0) {
         *replayed += 1;
         return Again::Person;
     }

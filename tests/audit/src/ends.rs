@@ -16,9 +16,15 @@ const CUT_OFF: u64 = 3_000_000_000;
 /// Every job that was accepted or ran is done, dead or cancelled, or a person dropped it.
 pub(crate) fn lost(view: &View) -> Found {
     let mut found = Found::default();
-    for (life, sent) in &view.case.entries.sent {
-        if view.ending(life) == Ending::Lost {
-            found.add(|| format!("{life} ({:?}) has no end{}", sent.kind, view.describe(view.of_mark(life))));
+    for (generation, sent) in &view.case.entries.sent {
+        if view.ending(generation) == Ending::Lost {
+            found.add(|| {
+                format!(
+                    "{generation} ({:?}) has no end{}",
+                    sent.kind,
+                    view.describe(view.of_mark(generation))
+                )
+            });
         }
     }
     for (id, spans) in view.by_id.iter().filter(|(id, _)| id.starts_with("cron.")) {
@@ -29,16 +35,16 @@ pub(crate) fn lost(view: &View) -> Found {
     found
 }
 
-/// A life with a letter has not succeeded, unless its worker could not report that, and it has one letter.
+/// A generation with a letter has not succeeded, unless its worker could not report that, and it has one letter.
 pub(crate) fn places(view: &View) -> Found {
     let mut found = Found::default();
-    for life in view.case.entries.sent.keys() {
-        let letters = view.letters_of(life).len();
-        let again = view.replays.get(life.as_str()).copied().unwrap_or(0);
+    for generation in view.case.entries.sent.keys() {
+        let letters = view.letters_of(generation).len();
+        let again = view.replays.get(generation.as_str()).copied().unwrap_or(0);
         if letters > 1 + again {
-            found.add(|| format!("{life} has {letters} letters"));
+            found.add(|| format!("{generation} has {letters} letters"));
         }
-        let Some(spans) = view.runs.get(&(life.as_str(), "-")) else { continue };
+        let Some(spans) = view.runs.get(&(generation.as_str(), "-")) else { continue };
         let heard = |span: &&&Span| {
             let ended = span.end.map_or(u64::MAX, |(t, _)| t);
             let until = ended.saturating_add(SETTLED);
@@ -48,7 +54,9 @@ pub(crate) fn places(view: &View) -> Found {
             && again == 0
             && let Some(span) = spans.iter().find(heard)
         {
-            found.add(|| format!("{life} is dead, and done by pid {}{}", span.pid, view.describe(spans)));
+            found.add(|| {
+                format!("{generation} is dead, and done by pid {}{}", span.pid, view.describe(spans))
+            });
         }
     }
     found
@@ -59,10 +67,10 @@ pub(crate) fn follows(view: &View) -> Found {
     let mut found = Found::default();
     for follow in &view.case.entries.follows {
         let jobs: BTreeSet<&str> = view.of_mark(&follow.mark).iter().map(|span| span.id.as_str()).collect();
-        let dead = |life: &String| !view.letters_of(life).is_empty();
+        let dead = |generation: &String| !view.letters_of(generation).is_empty();
         let met = match follow.on_death {
             true => follow.of.iter().all(dead),
-            false => follow.of.iter().all(|life| !dead(life) && view.is_done(life)),
+            false => follow.of.iter().all(|generation| !dead(generation) && view.is_done(generation)),
         };
         let lost = view.letters_of(&follow.mark).len();
         if jobs.len() + usize::from(jobs.is_empty()) * lost != usize::from(met) {
@@ -72,21 +80,22 @@ pub(crate) fn follows(view: &View) -> Found {
     found
 }
 
-/// Another life of the id may have used up the attempts of a step. Or a step failed for good, and its letter stayed when it was replayed.
-fn may_be_exhausted_early(view: &View, life: &str, letter: &Letter) -> bool {
-    view.is_twin(life) || view.case.entries.was_abandoned(&letter.entry)
+/// Another generation of the id may have used up the attempts of a step. Or a step failed for good, and its letter stayed when it was
+/// replayed.
+fn may_be_exhausted_early(view: &View, generation: &str, letter: &Letter) -> bool {
+    view.is_twin(generation) || view.case.entries.was_abandoned(&letter.entry)
 }
 
 /// A letter states the intended cause of death, or that workers were lost too often, and has the complete payload.
 pub(crate) fn letters(view: &View) -> Found {
     let mut found = Found::default();
     for letter in &view.case.facts.letters {
-        let life = view.case.entries.life(&letter.mark, &letter.id);
-        let kind = view.kind(life);
+        let generation = view.case.entries.generation(&letter.mark, &letter.id);
+        let kind = view.kind(generation);
         let is_meant = match letter.reason.as_str() {
             "exhausted" => {
                 matches!(kind, Some(Kind::Exhausted | Kind::Hanging))
-                    || kind == Some(Kind::Gift) && may_be_exhausted_early(view, life, letter)
+                    || kind == Some(Kind::Gift) && may_be_exhausted_early(view, generation, letter)
             }
             // A step of a job may have been given up.
             "fatal" => matches!(kind, Some(Kind::Fatal | Kind::Gift)),
@@ -100,10 +109,10 @@ pub(crate) fn letters(view: &View) -> Found {
             _ => false,
         };
         if !letter.is_whole {
-            found.add(|| format!("the payload of {life} is not what was submitted"));
+            found.add(|| format!("the payload of {generation} is not what was submitted"));
         }
         if !is_meant {
-            found.add(|| format!("{life} ({kind:?}) is dead: {}: {}", letter.reason, letter.error));
+            found.add(|| format!("{generation} ({kind:?}) is dead: {}: {}", letter.reason, letter.error));
         }
     }
     found
@@ -111,11 +120,11 @@ pub(crate) fn letters(view: &View) -> Found {
 
 /// Returns a run that counts as a further attempt although the one before has not failed: a worker that dies or stops spends
 /// no attempt.
-fn unearned<'a>(view: &View, life: &str, spans: &[&'a Span]) -> Option<&'a Span> {
-    let is_hanging = view.kind(life) == Some(Kind::Hanging);
+fn unearned<'a>(view: &View, generation: &str, spans: &[&'a Span]) -> Option<&'a Span> {
+    let is_hanging = view.kind(generation) == Some(Kind::Hanging);
     let has_failed = |span: &Span| is(span, How::Failed) || is_hanging && is(span, How::Interrupted);
     let failed = |attempt| spans.iter().any(|span| span.attempt == attempt && has_failed(span));
-    let is_whole = |span: &&&Span| span.step == "-" && !view.is_twin(life);
+    let is_whole = |span: &&&Span| span.step == "-" && !view.is_twin(generation);
     let mut further = spans.iter().filter(is_whole).filter(|span| span.attempt > 1);
     further.find(|span| !failed(span.attempt - 1)).copied()
 }
@@ -124,19 +133,22 @@ fn unearned<'a>(view: &View, life: &str, spans: &[&'a Span]) -> Option<&'a Span>
 /// all attempts. Handlers that hang are cut off.
 pub(crate) fn bounds(view: &View) -> Found {
     let mut found = Found::default();
-    let allowed = |life: &str| match view.kind(life) {
+    let allowed = |generation: &str| match view.kind(generation) {
         Some(Kind::Hanging) => Program::MAX_HANGS,
         _ => Program::MAX_ATTEMPTS,
     };
-    for ((life, _step), spans) in &view.runs {
+    for ((generation, _step), spans) in &view.runs {
         let most = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
-        if most > allowed(life) {
-            found.add(|| format!("{life} has an attempt {most}{}", view.describe(spans)));
+        if most > allowed(generation) {
+            found.add(|| format!("{generation} has an attempt {most}{}", view.describe(spans)));
         }
-        if let Some(span) = unearned(view, life, spans) {
+        if let Some(span) = unearned(view, generation, spans) {
             let attempt = span.attempt;
             found.add(|| {
-                format!("{life} has an attempt {attempt} without a failure before{}", view.describe(spans))
+                format!(
+                    "{generation} has an attempt {attempt} without a failure before{}",
+                    view.describe(spans)
+                )
             });
         }
         let hangs = |span: &&&Span| {
@@ -145,16 +157,16 @@ pub(crate) fn bounds(view: &View) -> Found {
             let ended = span.end.map_or(u64::MAX, |(t, _)| t);
             ended > late && !view.case.causes.explain(span.pid, span.from, ended.min(late))
         };
-        if view.kind(life) == Some(Kind::Hanging) && spans.iter().any(|span| hangs(&span)) {
-            found.add(|| format!("{life} was not cut off in time{}", view.describe(spans)));
+        if view.kind(generation) == Some(Kind::Hanging) && spans.iter().any(|span| hangs(&span)) {
+            found.add(|| format!("{generation} was not cut off in time{}", view.describe(spans)));
         }
     }
     for letter in view.case.facts.letters.iter().filter(|letter| letter.reason == "exhausted") {
-        let life = view.case.entries.life(&letter.mark, &letter.id);
+        let generation = view.case.entries.generation(&letter.mark, &letter.id);
         let spans = view.of_id(&letter.id);
         let had = spans.iter().map(|span| span.attempt).max().unwrap_or(0);
-        if had < allowed(life) && !may_be_exhausted_early(view, life, letter) {
-            found.add(|| format!("{life} is exhausted after attempt {had}{}", view.describe(spans)));
+        if had < allowed(generation) && !may_be_exhausted_early(view, generation, letter) {
+            found.add(|| format!("{generation} is exhausted after attempt {had}{}", view.describe(spans)));
         }
     }
     found

@@ -49,7 +49,7 @@ impl Case {
         let (twice, causes) = again::twice(&view);
         let checked = [
             ("nothing is lost", ends::lost(&view)),
-            ("each life ends in one place", ends::places(&view)),
+            ("each generation ends in one place", ends::places(&view)),
             ("attempts stay within their bounds", ends::bounds(&view)),
             ("nothing runs that was not accepted", rules::unexpected(&view)),
             ("a once step starts once", rules::once(&view)),
@@ -89,12 +89,14 @@ fn rows(view: &View) -> Vec<Row> {
     let mut rows: BTreeMap<&str, Row> = BTreeMap::new();
     let case = view.case;
     let following: BTreeSet<&str> = case.entries.follows.iter().map(|follow| follow.mark.as_str()).collect();
-    for (life, sent) in case.entries.sent.iter().filter(|(life, _)| bulk::number_of(life).is_none()) {
-        let (follows, ending) = (following.contains(life.as_str()), view.ending(life));
+    for (generation, sent) in
+        case.entries.sent.iter().filter(|(generation, _)| bulk::number_of(generation).is_none())
+    {
+        let (follows, ending) = (following.contains(generation.as_str()), view.ending(generation));
         if follows && ending == Ending::Never {
             continue;
         }
-        let name = if follows { "callbacks, chains" } else { case.entries.name_of(life) };
+        let name = if follows { "callbacks, chains" } else { case.entries.name_of(generation) };
         let row = rows.entry(name).or_default();
         row.count_answer(if follows { Reply::Accepted } else { sent.reply });
         row.count_ending(ending);

@@ -78,7 +78,7 @@ pub(crate) fn order(random: &mut StdRng) -> Order {
         ..60 => one_job(random),
         nth => several(nth, random),
     };
-    // A job that leaves a room runs in this lane. In one lane, fences grow even if the clock is set back.
+    // A job that leaves a waiting list runs in this lane. In one lane, fences grow even if the clock is set back.
     let lane = if name == GATED { Lane::High } else { lane };
     Order { name, what, lane }
 }
@@ -129,11 +129,11 @@ fn several(nth: i32, random: &mut StdRng) -> (&'static str, What) {
         69..74 => {
             let other = if random.random() { format!("fail {failures}") } else { "ok".to_owned() };
             let delay_ms = if random.random() { delay_ms } else { 0 };
-            ("two lives of one id", What::Twins { job_type, orders: [work, other], delay_ms })
+            ("two generations of one id", What::Twins { job_type, orders: [work, other], delay_ms })
         }
         74..76 => {
             let orders = [gift(random), gift(random)];
-            ("two lives of one id", What::Twins { job_type: "gift", orders, delay_ms: 0 })
+            ("two generations of one id", What::Twins { job_type: "gift", orders, delay_ms: 0 })
         }
         76..84 => {
             let scope = ["running", "waiting", "window"][random.random_range(0..3)];

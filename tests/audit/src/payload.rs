@@ -36,7 +36,7 @@ pub(crate) fn job(job_type: &str, mark: &str, orders: &str) -> Submission {
     Submission::new(job_type).unwrap().payload(payload, Encoding::Raw).unwrap()
 }
 
-/// Like [`job`], but as fields of an entry.
+/// Returns the fields of an entry with a [`job`].
 pub(crate) fn fields(job_type: &str, mark: &str, orders: &str) -> Vec<(String, String)> {
     let own = |name: &str, value: String| (name.to_owned(), value);
     vec![

@@ -126,30 +126,32 @@ impl Person {
     async fn handle(&self, queue: &Queue, letter: &DeadLetter) -> Left {
         let (mark, id) = (mark_of(letter), letter.job());
         let own = id.to_string();
-        let life = if self.register.kind_of(&own).is_some() { own } else { mark.clone() };
+        let generation = if self.register.kind_of(&own).is_some() { own } else { mark.clone() };
         let reason = letter.text("dead_reason");
-        match self.register.kind_of(&life) {
+        match self.register.kind_of(&generation) {
             Some(Kind::Mended) if reason == "fatal" => {
                 std::fs::write(self.mended.join(&mark), "").unwrap();
-                self.replay(queue, letter, &life, &mark).await
+                self.replay(queue, letter, &generation, &mark).await
             }
             Some(Kind::Dropped) => {
-                self.register.did(Deed::Dropped { life });
+                self.register.did(Deed::Dropped { generation });
                 queue.dead_letters().drop(letter.entry, &id).await.map_or(Left::LookAgain, |_| Left::Nothing)
             }
             Some(Kind::Gift)
                 if letter.text("payload").contains("mail mend") && reason != "needs_decision" =>
             {
-                self.replay_and_drop(queue, letter, &life, &mark).await
+                self.replay_and_drop(queue, letter, &generation, &mark).await
             }
-            Some(Kind::Gift) if reason == "needs_decision" => self.decide(queue, letter, &life, &mark).await,
+            Some(Kind::Gift) if reason == "needs_decision" => {
+                self.decide(queue, letter, &generation, &mark).await
+            }
             _ => Left::Nothing,
         }
     }
 
     /// Replays a letter through the library, with the command line, with `XADD` and `XDEL`, or with `XADD` alone.
-    async fn replay(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
-        self.register.did(Deed::Replayed { life: life.to_owned() });
+    async fn replay(&self, queue: &Queue, letter: &DeadLetter, generation: &str, mark: &str) -> Left {
+        self.register.did(Deed::Replayed { generation: generation.to_owned() });
         if number(mark) % 9 == 3 {
             return self.replay_by_command(letter).await;
         }
@@ -167,7 +169,7 @@ impl Person {
         if number(mark) % 3 != 1 {
             return Left::Nothing;
         }
-        self.register.did(Deed::Deleted { life: life.to_owned() });
+        self.register.did(Deed::Deleted { generation: generation.to_owned() });
         loop {
             let entry = letter.entry.to_string();
             let server = Arc::clone(&self.server);
@@ -212,9 +214,15 @@ impl Person {
         Some(reading.await.unwrap()?.pop()?.1)
     }
 
-    /// Replays by `XADD`, and drops the letter while the new life may be running: the ledger of its steps must stay.
-    async fn replay_and_drop(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
-        let replayed = Deed::Replayed { life: life.to_owned() };
+    /// Replays by `XADD`, and drops the letter while the new generation may be running: the ledger of its steps must stay.
+    async fn replay_and_drop(
+        &self,
+        queue: &Queue,
+        letter: &DeadLetter,
+        generation: &str,
+        mark: &str,
+    ) -> Left {
+        let replayed = Deed::Replayed { generation: generation.to_owned() };
         if self.register.has_done(&replayed) {
             return Left::Nothing;
         }
@@ -222,14 +230,14 @@ impl Person {
         std::fs::write(self.mended.join(mark), "").unwrap();
         self.register.did(replayed);
         let is_replayed = add(&self.server, lane_of(letter), fields).await.0 == Reply::Accepted;
-        // If Redis did not answer, only a second life shows that it has the new entry.
+        // If Redis did not answer, only a second generation shows that it has the new entry.
         if !is_replayed || queue.dead_letters().drop(letter.entry, &letter.job()).await.is_err() {
             self.register.did(Deed::Abandoned { letter: letter.entry.to_string() });
         }
         Left::Nothing
     }
 
-    async fn decide(&self, queue: &Queue, letter: &DeadLetter, life: &str, mark: &str) -> Left {
+    async fn decide(&self, queue: &Queue, letter: &DeadLetter, generation: &str, mark: &str) -> Left {
         let id: JobId = letter.job();
         let charge: StepName = "charge".parse().unwrap();
         let Ok(Some(steps)) = queue.steps().of(&id).await else { return Left::LookAgain };
@@ -239,7 +247,7 @@ impl Person {
             // A decision was made through another letter of this id.
             (_, StepState::GivenUp) => return Left::Nothing,
             (_, StepState::Done | StepState::Pending) => {
-                return self.replay_decided(queue, letter, life).await;
+                return self.replay_decided(queue, letter, generation).await;
             }
             (_, StepState::Started) => return Left::LookAgain,
             (0, _) if !self.register.has_done(&again) => Verdict::Run,
@@ -262,8 +270,8 @@ impl Person {
         }
     }
 
-    async fn replay_decided(&self, queue: &Queue, letter: &DeadLetter, life: &str) -> Left {
-        self.register.did(Deed::Replayed { life: life.to_owned() });
+    async fn replay_decided(&self, queue: &Queue, letter: &DeadLetter, generation: &str) -> Left {
+        self.register.did(Deed::Replayed { generation: generation.to_owned() });
         queue
             .dead_letters()
             .replay(letter.entry, &letter.job())

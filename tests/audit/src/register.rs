@@ -79,18 +79,18 @@ pub enum Deed {
     },
     /// May have happened even if the reply was lost.
     Replayed {
-        life: String,
+        generation: String,
     },
     /// Allows a step to run once more.
     RunAgain {
         id: String,
     },
     Dropped {
-        life: String,
+        generation: String,
     },
     /// A letter was deleted by hand after it was replayed: the record of the runs before goes with it, unless the new one has begun.
     Deleted {
-        life: String,
+        generation: String,
     },
     /// A letter stayed although it was replayed: Redis did not say that it got the new entry, or that it deleted the letter.
     Abandoned {
@@ -99,12 +99,12 @@ pub enum Deed {
 }
 
 impl Deed {
-    /// Whether it was done to the job of this id, or to one of these runs' lives.
+    /// Whether it was done to the job of this id, or to one of these runs' generations.
     pub fn is_about(&self, own: &str, spans: &[&Span]) -> bool {
         match self {
             Self::Cancelled { id, .. } | Self::RunAgain { id } => id == own,
-            Self::Replayed { life } | Self::Dropped { life } | Self::Deleted { life } => {
-                life == own || spans.iter().any(|span| span.mark == *life)
+            Self::Replayed { generation } | Self::Dropped { generation } | Self::Deleted { generation } => {
+                generation == own || spans.iter().any(|span| span.mark == *generation)
             }
             Self::Abandoned { .. } => false,
         }
@@ -162,8 +162,8 @@ impl Register {
         }
     }
 
-    pub fn kind_of(&self, life: &str) -> Option<Kind> {
-        self.sent.lock().unwrap().get(life).map(|sent| sent.kind)
+    pub fn kind_of(&self, generation: &str) -> Option<Kind> {
+        self.sent.lock().unwrap().get(generation).map(|sent| sent.kind)
     }
 
     pub fn follows(&self, follow: Follow) {
@@ -195,8 +195,8 @@ impl Register {
 }
 
 impl Entries {
-    /// Returns the name of the life of a run or a letter: its id if that belongs to one life, otherwise its mark.
-    pub fn life<'a>(&self, mark: &'a str, id: &'a str) -> &'a str {
+    /// Returns the name of the generation of a run or a letter: its id if that belongs to one generation, otherwise its mark.
+    pub fn generation<'a>(&self, mark: &'a str, id: &'a str) -> &'a str {
         if self.sent.contains_key(id) { id } else { mark }
     }
 
@@ -218,18 +218,18 @@ impl Entries {
     }
 
     pub fn replays(&self) -> BTreeMap<&str, usize> {
-        let mut lives = BTreeMap::new();
+        let mut generations = BTreeMap::new();
         for deed in &self.deeds {
-            if let Deed::Replayed { life } = deed {
-                *lives.entry(life.as_str()).or_default() += 1;
+            if let Deed::Replayed { generation } = deed {
+                *generations.entry(generation.as_str()).or_default() += 1;
             }
         }
-        lives
+        generations
     }
 
     pub fn dropped(&self) -> BTreeSet<&str> {
         let dropped = self.deeds.iter().filter_map(|deed| match deed {
-            Deed::Dropped { life } => Some(life.as_str()),
+            Deed::Dropped { generation } => Some(generation.as_str()),
             Deed::Cancelled { .. }
             | Deed::Replayed { .. }
             | Deed::RunAgain { .. }

@@ -15,12 +15,12 @@ pub(crate) const SETTLED: u64 = 4_000_000_000;
 /// Everything that runs was submitted and not refused.
 pub(crate) fn unexpected(view: &View) -> Found {
     let mut found = Found::default();
-    for ((life, _step), spans) in &view.runs {
-        match view.sent(life) {
-            None if life.starts_with("cron.") => {}
-            None => found.add(|| format!("{life} was never submitted{}", view.describe(spans))),
+    for ((generation, _step), spans) in &view.runs {
+        match view.sent(generation) {
+            None if generation.starts_with("cron.") => {}
+            None => found.add(|| format!("{generation} was never submitted{}", view.describe(spans))),
             Some(sent) if sent.reply == Reply::Refused => {
-                found.add(|| format!("{life} was refused{}", view.describe(spans)));
+                found.add(|| format!("{generation} was refused{}", view.describe(spans)));
             }
             Some(_) => {}
         }
@@ -28,7 +28,7 @@ pub(crate) fn unexpected(view: &View) -> Found {
     found
 }
 
-/// A step that must not run twice runs once, however many lives an id has, unless a person decides otherwise.
+/// A step that must not run twice runs once, however many generations an id has, unless a person decides otherwise.
 pub(crate) fn once(view: &View) -> Found {
     let mut starts: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in view.case.diary.spans.iter().filter(|span| span.step == "charge") {
@@ -46,12 +46,14 @@ pub(crate) fn once(view: &View) -> Found {
 /// A worker that runs a job again knows that it ran before, unless the first run was interrupted and gave it back.
 pub(crate) fn fresh_starts(view: &View) -> Found {
     let mut found = Found::default();
-    for ((life, step), spans) in view.runs.iter().filter(|((life, _), _)| !view.replays.contains_key(life)) {
+    for ((generation, step), spans) in
+        view.runs.iter().filter(|((generation, _), _)| !view.replays.contains_key(generation))
+    {
         let fresh = |span: &&&Span| span.attempt == 1 && !span.again && !is(span, How::Interrupted);
         let fresh = spans.iter().filter(fresh).count();
         // Lives that share their id share their steps.
         if fresh > 1 && *step == "-" {
-            found.add(|| format!("{life} began {fresh} times{}", view.describe(spans)));
+            found.add(|| format!("{generation} began {fresh} times{}", view.describe(spans)));
         }
     }
     found
@@ -62,7 +64,9 @@ pub(crate) fn fresh_starts(view: &View) -> Found {
 pub(crate) fn late(view: &View) -> Found {
     let mut found = Found::default();
     let mut decided: BTreeMap<(u32, u64), usize> = BTreeMap::new();
-    for ((life, step), spans) in view.runs.iter().filter(|((life, _), _)| !view.is_twin(life)) {
+    for ((generation, step), spans) in
+        view.runs.iter().filter(|((generation, _), _)| !view.is_twin(generation))
+    {
         let is_late = |pair: &&[&Span]| pair[0].from > pair[1].from && pair[0].pid != pair[1].pid;
         let Some([first, _]) = spans.windows(2).find(is_late).and_then(|pair| pair.first_chunk()) else {
             continue;
@@ -74,7 +78,7 @@ pub(crate) fn late(view: &View) -> Found {
                 continue;
             }
         }
-        found.add(|| format!("{life} {step} was started by others{}", view.describe(spans)));
+        found.add(|| format!("{generation} {step} was started by others{}", view.describe(spans)));
     }
     found
 }
@@ -106,11 +110,11 @@ pub(crate) fn recorded(view: &View) -> Found {
 pub(crate) fn early(view: &View) -> Found {
     let mut found = Found::default();
     for span in &view.case.diary.spans {
-        let life = view.case.entries.life(&span.mark, &span.id);
-        let Some(sent) = view.sent(life) else { continue };
+        let generation = view.case.entries.generation(&span.mark, &span.id);
+        let Some(sent) = view.sent(generation) else { continue };
         let early = sent.not_before_ms.saturating_sub(span.wall_ms);
         if early > 0 && early > view.case.offsets.spread(sent.at, span.from) {
-            found.add(|| format!("{life} started {early} ms too early{}", view.describe(&[span])));
+            found.add(|| format!("{generation} started {early} ms too early{}", view.describe(&[span])));
         }
     }
     found
@@ -120,7 +124,7 @@ pub(crate) fn early(view: &View) -> Found {
 pub(crate) fn unique(view: &View) -> Found {
     let mut held: BTreeMap<&str, Vec<&Span>> = BTreeMap::new();
     for span in &view.case.diary.spans {
-        let sent = view.sent(view.case.entries.life(&span.mark, &span.id));
+        let sent = view.sent(view.case.entries.generation(&span.mark, &span.id));
         if let Some(key) = sent.and_then(|sent| sent.key.as_deref()) {
             held.entry(key).or_default().push(span);
         }

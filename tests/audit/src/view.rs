@@ -1,4 +1,4 @@
-//! What the rules inspect: all that is known about an audit, by life, by mark and by id.
+//! What the rules inspect: all that is known about an audit, by generation, by mark and by id.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -8,7 +8,7 @@ use super::judge::Case;
 use super::register::{Deed, Kind, Reply, Sent};
 use harness::ledger::How;
 
-/// The runs of each life, or of each of its steps, in the order of their fences.
+/// The runs of each generation, or of each of its steps, in the order of their fences.
 pub(crate) type Runs<'a> = BTreeMap<(&'a str, &'a str), Vec<&'a Span>>;
 
 /// How many offences against a rule are shown.
@@ -21,7 +21,7 @@ pub struct View<'a> {
     by_mark: HashMap<&'a str, Vec<&'a Span>>,
     pub by_id: BTreeMap<&'a str, Vec<&'a Span>>,
     letters: HashMap<&'a str, Vec<&'a Letter>>,
-    /// How often a person may have replayed a life.
+    /// How often a person may have replayed a generation.
     pub replays: BTreeMap<&'a str, usize>,
     dropped: BTreeSet<&'a str>,
     /// How often a person allowed a step of an id to run again.
@@ -52,7 +52,7 @@ pub(crate) fn is(span: &Span, how: How) -> bool {
     span.end.is_some_and(|(_, end)| end == how)
 }
 
-/// How a life ended.
+/// How a generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
     Done,
@@ -79,29 +79,29 @@ impl<'a> View<'a> {
             decided: entries.ids_to_run_again(),
         };
         for span in &case.diary.spans {
-            let life = entries.life(&span.mark, &span.id);
-            view.runs.entry((life, span.step.as_str())).or_default().push(span);
+            let generation = entries.generation(&span.mark, &span.id);
+            view.runs.entry((generation, span.step.as_str())).or_default().push(span);
             view.by_mark.entry(&span.mark).or_default().push(span);
             view.by_id.entry(&span.id).or_default().push(span);
         }
         view.runs.values_mut().for_each(|spans| spans.sort_by_key(|span| (span.fence, span.from)));
         for letter in &case.facts.letters {
-            view.letters.entry(entries.life(&letter.mark, &letter.id)).or_default().push(letter);
+            view.letters.entry(entries.generation(&letter.mark, &letter.id)).or_default().push(letter);
         }
         view
     }
 
-    pub fn sent(&self, life: &str) -> Option<&'a Sent> {
-        self.case.entries.sent.get(life)
+    pub fn sent(&self, generation: &str) -> Option<&'a Sent> {
+        self.case.entries.sent.get(generation)
     }
 
-    pub fn kind(&self, life: &str) -> Option<Kind> {
-        self.sent(life).map(|sent| sent.kind)
+    pub fn kind(&self, generation: &str) -> Option<Kind> {
+        self.sent(generation).map(|sent| sent.kind)
     }
 
-    /// Returns the dead letters of a life.
-    pub fn letters_of(&self, life: &str) -> &[&'a Letter] {
-        self.letters.get(life).map_or(&[], Vec::as_slice)
+    /// Returns the dead letters of a generation.
+    pub fn letters_of(&self, generation: &str) -> &[&'a Letter] {
+        self.letters.get(generation).map_or(&[], Vec::as_slice)
     }
 
     pub fn of_mark(&self, mark: &str) -> &[&'a Span] {
@@ -112,7 +112,7 @@ impl<'a> View<'a> {
         self.by_id.get(id).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether other lives share its id. Then the record belongs to one of them, and the steps to all.
+    /// Whether other generations share its id. Then the record belongs to one of them, and the steps to all.
     pub fn is_twin(&self, mark: &str) -> bool {
         self.sent(mark).and_then(|sent| sent.id.as_deref()).is_some_and(|id| id != mark)
     }
@@ -121,38 +121,40 @@ impl<'a> View<'a> {
         self.case.facts.records.get(id).is_some_and(|record| record.state == state)
     }
 
-    pub fn is_cancelled(&self, life: &str) -> bool {
-        let id = self.sent(life).and_then(|sent| sent.id.as_deref()).unwrap_or(life);
+    pub fn is_cancelled(&self, generation: &str) -> bool {
+        let id = self.sent(generation).and_then(|sent| sent.id.as_deref()).unwrap_or(generation);
         self.is_recorded(id, "cancelled")
     }
 
-    /// Whether the life was done, as far as an outside observer can tell.
-    pub fn is_done(&self, life: &str) -> bool {
-        let Some(sent) = self.sent(life).filter(|sent| sent.kind == Kind::Gift) else {
-            let whole = self.runs.get(&(life, "-"));
+    /// Whether the generation was done, as far as an outside observer can tell.
+    pub fn is_done(&self, generation: &str) -> bool {
+        let Some(sent) = self.sent(generation).filter(|sent| sent.kind == Kind::Gift) else {
+            let whole = self.runs.get(&(generation, "-"));
             let ran = whole.is_some_and(|spans| spans.iter().any(|span| is(span, How::Ok)));
-            return ran || self.is_recorded(life, "done");
+            return ran || self.is_recorded(generation, "done");
         };
-        // Decisions replace runs, and either of two lives of an id may do a step: only the record knows.
-        let ran = self.of_mark(life).first().map(|span| span.id.as_str());
+        // Decisions replace runs, and either of two generations of an id may do a step: only the record knows.
+        let ran = self.of_mark(generation).first().map(|span| span.id.as_str());
         sent.id.as_deref().or(ran).is_some_and(|id| self.is_recorded(id, "done"))
     }
 
-    fn has_run(&self, life: &str) -> bool {
-        self.runs.range((life, "")..).next().is_some_and(|((ran, _), _)| *ran == life)
+    fn has_run(&self, generation: &str) -> bool {
+        self.runs.range((generation, "")..).next().is_some_and(|((ran, _), _)| *ran == generation)
     }
 
-    /// Returns how a life ended.
-    pub fn ending(&self, life: &str) -> Ending {
-        if !self.letters_of(life).is_empty() {
+    /// Returns how a generation ended.
+    pub fn ending(&self, generation: &str) -> Ending {
+        if !self.letters_of(generation).is_empty() {
             Ending::Dead
-        } else if self.is_done(life) {
+        } else if self.is_done(generation) {
             Ending::Done
-        } else if self.is_cancelled(life) {
+        } else if self.is_cancelled(generation) {
             Ending::Cancelled
-        } else if self.dropped.contains(life) {
+        } else if self.dropped.contains(generation) {
             Ending::Dropped
-        } else if self.sent(life).is_some_and(|sent| sent.reply == Reply::Accepted) || self.has_run(life) {
+        } else if self.sent(generation).is_some_and(|sent| sent.reply == Reply::Accepted)
+            || self.has_run(generation)
+        {
             Ending::Lost
         } else {
             Ending::Never

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use harness::desk::{json, sf};
+use harness::cli::{json, sf};
 use harness::redis_server::RedisServer;
 
 /// Does something to two queues, and deletes a third.

@@ -6,7 +6,7 @@ use streamfleet::job::Encoding;
 use streamfleet::{Producer, Submission};
 
 use super::form::Person;
-use harness::desk::{json, launch, sf, sf_with, stdout_of};
+use harness::cli::{json, launch, sf, sf_with, stdout_of};
 use harness::fleet::queue;
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
@@ -297,7 +297,7 @@ fn a_queue_that_is_used_or_grows_while_its_name_is_typed_is_not_deleted() {
     };
     refused(&|| submit(&server, 3..4), "1 more jobs and dead letters");
     let read = ["XREADGROUP", "GROUP", "fleet", "w", "COUNT", "1", "STREAMS", STREAM, ">"];
-    refused(&|| drop(server.cmd(&read)), "1 jobs run");
+    refused(&|| drop(server.cmd(&read)), "1 job runs");
     assert_eq!(int(&server, &["XLEN", STREAM]), 4);
     assert!(json(&server, &["audit", "--deletions"])["items"].as_array().unwrap().is_empty());
 }

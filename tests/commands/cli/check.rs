@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use harness::desk::sf;
+use harness::cli::sf;
 use harness::fleet::uses_xackdel;
 use harness::process::{Output, run};
 use harness::proxy::{Commands, Mode, Proxy};

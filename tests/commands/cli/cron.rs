@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use harness::assert_output;
-use harness::desk::{json, sf, stdout_of};
+use harness::cli::{json, sf, stdout_of};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::wait::until;

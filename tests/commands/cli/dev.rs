@@ -70,7 +70,7 @@ fn start(folder: &Path) -> (Worker, Pasted) {
     start_with(folder, &[])
 }
 
-/// Does the same with more arguments.
+/// Starts the process with more arguments.
 fn start_with(folder: &Path, more: &[&str]) -> (Worker, Pasted) {
     let launch = Launch::new(&[&["dev", "--folder", folder.to_str().unwrap()], more].concat());
     let process = launch.env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0").start();
@@ -90,6 +90,22 @@ fn is_gone(pid: u32) -> bool {
 }
 
 #[test]
+fn without_a_terminal_a_hang_up_replaces_programs_and_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, path) = (env!("CARGO_BIN_EXE_streamfleet"), folder.path().to_str().unwrap());
+    // The tests themselves may run under nohup.
+    let args = ["env", "--default-signal=HUP", program, "dev", "--verbose", "--folder", path];
+    let launch = Launch::program("setsid", &args).env("STREAMFLEET__TELEMETRY__LISTEN", "127.0.0.1:0");
+    let process = launch.start();
+    let pasted = until("the lines to paste", SOON, || Pasted::of(&process.stdout()));
+    process.hang_up();
+    until("the signal to be heard", SOON, || process.stderr().contains("asked to replace the programs"));
+    assert!(pasted.connect().is_some(), "the server runs as before: {}", process.stderr());
+    process.term();
+    assert_eq!(process.wait_exit(SOON).code(), Some(0), "{}", process.stderr());
+}
+
+#[test]
 fn the_printed_lines_submit_a_job_and_ctrl_c_ends_worker_and_server() {
     let folder = tempfile::tempdir().unwrap();
     let (process, pasted) = start(folder.path());
@@ -104,13 +120,14 @@ fn the_printed_lines_submit_a_job_and_ctrl_c_ends_worker_and_server() {
     assert!(pasted.connect().is_none());
 }
 
-/// Sends `GET` to an address, and returns the answer.
-fn get(address: &str, path: &str, cookie: &str) -> String {
+/// Sends a request that begins with this line and may have one more header, and returns the answer.
+fn ask(address: &str, line: &str, header: &str, body: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(SOON)).unwrap();
+    let length = body.len();
     write!(
         stream,
-        "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: text/html\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
+        "{line} HTTP/1.1\r\nHost: {address}\r\n{header}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
     )
     .unwrap();
     let mut answer = String::new();
@@ -132,12 +149,16 @@ fn the_printed_link_opens_the_console_which_stops_with_the_rest() {
         stdout.contains("Ctrl-C").then(|| link.to_owned())
     });
     let (address, path) = link.split_once('/').unwrap();
-    let entered = get(address, &format!("/{path}"), "");
-    assert!(entered.starts_with("HTTP/1.1 303 "), "{entered}");
-    let header = |name| entered.lines().find_map(|line: &str| line.strip_prefix(name)).unwrap();
-    let cookie = header("set-cookie: ").split(';').next().unwrap();
-    let page = get(address, header("location: "), cookie);
-    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
+    let document = ask(address, &format!("GET /{path}"), "Accept: text/html", "");
+    assert!(document.starts_with("HTTP/1.1 200 ") && document.contains("<script"), "{document}");
+    // What the scripts of the document do with the key.
+    let body = format!(r#"{{"key":"{}"}}"#, path.split_once("key=").unwrap().1);
+    let entered = ask(address, "POST /api/v1/session", "Content-Type: application/json", &body);
+    assert!(entered.starts_with("HTTP/1.1 204 "), "{entered}");
+    let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
+    let cookie = cookie.split(';').next().unwrap();
+    let queues = ask(address, "GET /api/v1/queues", &format!("Cookie: {cookie}"), "");
+    assert!(queues.starts_with("HTTP/1.1 200 "), "{queues}");
     process.interrupt();
     assert_eq!(process.wait_exit(SOON).code(), Some(0));
     assert!(TcpStream::connect(address).is_err());

@@ -25,11 +25,11 @@ for line in sys.stdin:
 "#;
 
 /// A folder with the program and a private server.
-struct Desk {
+struct Cli {
     dir: tempfile::TempDir,
 }
 
-impl Desk {
+impl Cli {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("worker.py"), PROGRAM).unwrap();
@@ -83,9 +83,9 @@ fn stop(process: &Worker) {
 
 #[test]
 fn programs_get_the_environment_without_secrets_and_what_they_write_is_shown_harmlessly() {
-    let desk = Desk::new();
-    let process = desk.dev("", &[]).start();
-    desk.submit(&process, "\"ann\"");
+    let cli = Cli::new();
+    let process = cli.dev("", &[]).start();
+    cli.submit(&process, "\"ann\"");
     let shown = |text: &str| until(text, SOON, || process.stderr().contains(text));
     shown("host db.local, secrets []");
     shown("about ann");
@@ -120,8 +120,8 @@ fn a_program_without_its_variable_fails_with_a_hint_and_those_who_asked_for_that
     let cases: [(&str, &[&str]); 3] =
         [("", &["--clean-env"]), (", pass_env = []", &[]), (", pass_env = [\"HOME\"]", &[])];
     for (pool, more) in cases {
-        let desk = Desk::new();
-        let process = desk.dev(pool, more).start();
+        let cli = Cli::new();
+        let process = cli.dev(pool, more).start();
         // The end of the line about the failure, which begins with it.
         until("the hint", SOON, || process.stderr().contains("variables that pass_env names"));
         let log = process.stderr();
@@ -132,49 +132,49 @@ fn a_program_without_its_variable_fails_with_a_hint_and_those_who_asked_for_that
 
 #[test]
 fn the_log_is_as_configured_or_all_of_it() {
-    let desk = Desk::new();
-    let process = desk.dev("", &[]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
-    desk.submit(&process, "\"quiet\"");
+    let cli = Cli::new();
+    let process = cli.dev("", &[]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
+    cli.submit(&process, "\"quiet\"");
     stop(&process);
     assert!(!process.stderr().contains("an attempt ended"), "{}", process.stderr());
-    let process = desk.dev("", &["-v"]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
-    desk.submit(&process, "\"loud\"");
+    let process = cli.dev("", &["-v"]).env("STREAMFLEET__TELEMETRY__LOG", "warn").start();
+    cli.submit(&process, "\"loud\"");
     until("a line of the worker", SOON, || process.stderr().contains("a handler starts"));
     stop(&process);
 }
 
 #[test]
 fn a_change_starts_new_programs_and_a_mistake_leaves_the_old_ones_until_it_is_mended() {
-    let desk = Desk::new();
-    let file = desk.dir.path().join("worker.py");
-    let process = desk.dev("", &["--watch"]).start();
+    let cli = Cli::new();
+    let file = cli.dir.path().join("worker.py");
+    let process = cli.dev("", &["--watch"]).start();
     let count = |text: &str| process.stderr().matches(text).count();
-    desk.submit(&process, "\"first\"");
+    cli.submit(&process, "\"first\"");
     until("the first job", SOON, || count("warning") == 1);
     fs::write(&file, PROGRAM.replace("warning", "mended")).unwrap();
     until("new programs", SOON, || count("new ones replace all") == 1);
-    desk.submit(&process, "\"second\"");
+    cli.submit(&process, "\"second\"");
     until("the second job", SOON, || count("mended") == 1);
     fs::write(&file, "this is no Python\n").unwrap();
     until("the mistake", SOON, || process.stderr().contains("SyntaxError"));
-    desk.submit(&process, "\"third\"");
+    cli.submit(&process, "\"third\"");
     until("the third job", SOON, || count("mended") == 2);
     fs::write(&file, PROGRAM.replace("warning", "renewed")).unwrap();
     until("new programs again", SOON, || count("new ones replace all") == 2);
-    desk.submit(&process, "\"fourth\"");
+    cli.submit(&process, "\"fourth\"");
     until("the fourth job", SOON, || count("renewed") == 1);
-    let watched = format!("Watched: {}\n", fs::canonicalize(desk.path()).unwrap().display());
+    let watched = format!("Watched: {}\n", fs::canonicalize(cli.path()).unwrap().display());
     assert!(process.stdout().contains(&watched), "{}", process.stdout());
     stop(&process);
 }
 
 #[test]
 fn programs_that_never_started_start_as_soon_as_the_mistake_is_mended() {
-    let desk = Desk::new();
-    let file = desk.dir.path().join("worker.py");
+    let cli = Cli::new();
+    let file = cli.dir.path().join("worker.py");
     fs::write(&file, "this is no Python\n").unwrap();
-    let process = desk.dev("", &["--watch"]).start();
-    desk.submit(&process, "\"ann\"");
+    let process = cli.dev("", &["--watch"]).start();
+    cli.submit(&process, "\"ann\"");
     // By then, the pool waits longer and longer before it starts one by itself.
     until("some starts", SOON, || process.stderr().matches("ended before it was ready").count() >= 3);
     fs::write(&file, PROGRAM).unwrap();

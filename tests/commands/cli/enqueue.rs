@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use harness::desk::{json, launch, sf, sf_with};
+use harness::cli::{json, launch, sf, sf_with};
 use harness::fleet::queue;
 use harness::redis_server::RedisServer;
 
@@ -36,7 +36,7 @@ fn every_flag_becomes_a_field_of_the_job() {
     let want = serde_json::json!({"id": "order-7", "queue": "mail", "lane": "high", "state": "waiting", "existing": false});
     assert_eq!(submitted, want);
     let mut fields = entry(&server, "sf:{mail}:jobs:high");
-    assert_eq!(fields.remove("life").map(|life| life.len()), Some(32));
+    assert_eq!(fields.remove("life").map(|generation| generation.len()), Some(32));
     let want = [
         ("expires_at_ms", "4102444800000"),
         ("h.tenant", "acme"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use harness::assert_output;
-use harness::desk::{json as answered, launch, sf, stdout_of};
+use harness::cli::{json as answered, launch, sf, stdout_of};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 

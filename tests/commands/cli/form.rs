@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::desk::{bury, json, launch, sf, stdout_of};
+use harness::cli::{bury, json, launch, sf, stdout_of};
 use harness::fleet::queue;
 use harness::process::{Launch, Output, python};
 use harness::redis_server::RedisServer;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use streamfleet::{Handler, JobContext, JobError, RawPayload};
 
-use harness::desk::{json, launch, sf, sf_with, stdout_of};
+use harness::cli::{json, launch, sf, sf_with, stdout_of};
 use harness::fleet::{Running, config, queue, quick, submit};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
@@ -72,10 +72,7 @@ fn jobs_are_found_in_every_queue_by_any_condition() {
     assert_eq!(found(&["--id-prefix", "m-", "--text", "8"]), ["m-2"]);
     assert_eq!(found(&["--running"]), [""; 0]);
     let table = stdout_of(&server, &["jobs", "--state", "dead"]);
-    assert!(
-        table.contains("letter 1700000000000-0") && table.contains("1 jobs; 1 were looked at"),
-        "{table}"
-    );
+    assert!(table.contains("letter 1700000000000-0") && table.contains("1 job; 1 looked at"), "{table}");
     let none = stdout_of(&server, &["jobs", "--type", "mail.sned"]);
     let told = "no jobs match --type mail.sned; 4 were looked at, none of them done or cancelled; for those: --state done,cancelled\n";
     assert_eq!(none, told);
@@ -344,7 +341,7 @@ fn top_shows_queues_and_running_jobs_again_and_again() {
 fn a_signal_ends_a_list_of_jobs_that_is_shown_again_and_again() {
     let server = server();
     let jobs = launch(&server, &["jobs", "--watch=100ms"]).start();
-    until("a look", SOON, || jobs.stdout().contains("4 jobs; 4 were looked at"));
+    until("a look", SOON, || jobs.stdout().contains("4 jobs; 4 looked at"));
     jobs.term();
     assert_eq!(jobs.wait_exit(SOON).code(), Some(0));
 }

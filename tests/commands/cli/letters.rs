@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::form::Person;
-use harness::desk::{bury, json, launch, sf, stdout_of, until_dead};
+use harness::cli::{bury, json, launch, sf, stdout_of, until_dead};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_empty};
 use harness::redis_server::RedisServer;
 use harness::scene::SOON;
@@ -67,13 +67,11 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     assert_eq!((snapshot.dead, snapshot.waiting()), (200, 3));
     let noted = json(&server, &["audit", "--limit", "3"]);
     let last = &noted["items"][0];
-    assert_eq!(
-        (&last["who"], &last["why"], &last["count"]),
-        (&"ann".into(), &"it is back".into(), &3.into())
-    );
+    assert_eq!((&last["who"], &last["why"]), (&"ann".into(), &"it is back".into()));
+    let campaign = format!("campaign {}", replayed["id"].as_str().unwrap());
     assert_eq!(
         (&last["what"], &last["target"], &last["outcome"]),
-        (&"dead replay".into(), &"--type report".into(), &"done".into())
+        (&"dead replay".into(), &"--type report".into(), &campaign.into())
     );
     let (end, begin) = (&noted["items"][1], &noted["items"][2]);
     let task = format!("task {}", dropped["task"].as_str().unwrap());
@@ -89,7 +87,7 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     assert_eq!(
         all["items"].as_array().unwrap().len(),
         3,
-        "a replay is noted once, a task at its beginning and its end"
+        "a task is noted at its beginning and its end, and a replay has not ended before its jobs"
     );
 }
 
@@ -121,42 +119,47 @@ fn a_letter_that_redis_refuses_stays_and_the_others_are_replayed() {
     };
     let (code, swept, told) = replay(&["--all", "--yes"]);
     assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &299.into(), &1.into()), "{told}");
-    let why = swept["errors"][0].as_str().unwrap();
-    for named in [&letters[5], "D005", "WRONGTYPE", "sf:{default}:job:D005"] {
-        assert!(why.contains(named), "{named}: {why}");
-    }
+    let why = swept["error"].as_str().unwrap();
+    assert!(why.contains(&letters[5]) && why.contains("WRONGTYPE"), "{why}");
     let length = |key: &str| redis::from_redis_value::<u64>(server.cmd(&["XLEN", key])).unwrap();
     assert_eq!((length(DEAD), length("sf:{default}:jobs")), (1, 299));
-    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
-    assert_eq!((&last["count"], &last["outcome"]), (&299.into(), &"done".into()));
     // Among letters that are named.
     let more = write_one(&server, "E000", "normal");
     let (code, swept, told) = replay(&[&letters[5], "D005", &more]);
     assert_eq!((code, &swept["replayed"], &swept["failed"]), (Some(1), &1.into(), &2.into()), "{told}");
-    // Alone: Redis refuses all that was asked for.
-    for args in [&["--all", "--yes"][..], &[&letters[5]]] {
-        let shown = sf(&server, &[&["dead", "replay"], args].concat());
-        assert_eq!((shown.code, shown.stdout.as_str()), (Some(3), "0 replayed, 1 failed\n"), "{shown:?}");
-        let want = format!("the dead letter {} of the job D005: redis refused replay", letters[5]);
-        assert!(shown.stderr.starts_with(&want), "{want}: {shown:?}");
+    let why = swept["errors"][0].as_str().unwrap();
+    for named in [&letters[5], "D005", "WRONGTYPE", "sf:{default}:job:D005"] {
+        assert!(why.contains(named), "{named}: {why}");
     }
+    // Alone: Redis refuses all that was asked for.
+    let shown = sf(&server, &["dead", "replay", &letters[5]]);
+    assert_eq!((shown.code, shown.stdout.as_str()), (Some(3), "0 replayed, 1 failed\n"), "{shown:?}");
+    let want = format!("the dead letter {} of the job D005: redis refused replay", letters[5]);
+    assert!(shown.stderr.starts_with(&want), "{want}: {shown:?}");
     server.cmd(&["DEL", "sf:{default}:job:D005"]);
     assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
 }
 
 #[test]
-fn a_sweep_ends_where_redis_refuses_a_whole_page_and_counts_what_it_did() {
+fn a_replay_that_redis_refuses_for_all_letters_skips_none_and_goes_on_later() {
     let server = RedisServer::start();
-    for nth in 0..230 {
-        write_one(&server, &format!("D{nth:03}"), if nth < 200 { "normal" } else { "low" });
+    for nth in 0..40 {
+        write_one(&server, &format!("D{nth:03}"), "normal");
     }
     server.cmd(&["SET", "sf:{default}:jobs:low", "oops"]);
     let output = sf(&server, &["dead", "replay", "--all", "--yes"]);
     assert_eq!((output.code, output.stdout.as_str()), (Some(3), ""), "{output:?}");
-    assert!(output.stderr.contains("after 200 replayed or dropped"), "{output:?}");
-    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(30));
-    let last = json(&server, &["audit", "--limit", "1"])["items"][0].clone();
-    assert_eq!((&last["count"], &last["outcome"]), (&200.into(), &"ended early".into()));
+    assert!(
+        output.stderr.contains("failed to carry on the task") && output.stderr.contains("WRONGTYPE"),
+        "{output:?}"
+    );
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(40));
+    let id = json(&server, &["tasks", "list"])["items"][0]["id"].as_str().unwrap().to_owned();
+    server.cmd(&["DEL", "sf:{default}:jobs:low"]);
+    json(&server, &["tasks", "pause", &id]);
+    let resumed = json(&server, &["tasks", "resume", &id]);
+    assert_eq!((&resumed["replayed"], &resumed["failed"]), (&40.into(), &0.into()));
+    assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(0));
 }
 
 #[test]
@@ -178,6 +181,99 @@ fn a_signal_leaves_a_task_that_drops_letters_running() {
     assert_eq!((&task["state"], &task["done"]), (&"running".into(), &dropped.into()));
     let audit = json(&server, &["audit"])["items"].clone();
     assert_eq!((audit.as_array().map(Vec::len), &audit[0]["what"]), (Some(1), &"dead drop".into()));
+}
+
+#[test]
+fn a_signal_leaves_the_task_of_a_replay_running_and_somebody_else_ends_it() {
+    const LETTERS: u64 = 10_000;
+    let server = RedisServer::start();
+    let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
+    server.cmd(&["EVAL", add, "1", DEAD, &LETTERS.to_string()]);
+    let left = || redis::from_redis_value::<u64>(server.cmd(&["XLEN", DEAD])).unwrap();
+    let command = launch(&server, &["dead", "replay", "--all", "--yes", "--json"]).start();
+    until("the first letters to be replayed", SOON, || left() < LETTERS);
+    command.term();
+    let status = command.wait_exit(SOON);
+    let task: Value = serde_json::from_str(&command.stdout()).unwrap();
+    let replayed = task["replayed"].as_u64().unwrap();
+    assert_eq!((status.code(), replayed + left()), (Some(6), LETTERS), "{task}: {}", command.stderr());
+    let id = task["id"].as_str().unwrap();
+    assert!(command.stderr().contains(&format!("streamfleet tasks stop {id}")), "{}", command.stderr());
+    assert_eq!((&task["state"], &task["rate"]), (&"running".into(), &Value::Null));
+    assert_eq!(json(&server, &["tasks", "pause", id])["state"], "paused");
+    assert_eq!(json(&server, &["tasks", "resume", id])["replayed"], LETTERS);
+    assert_eq!((left(), server.cmd(&["XLEN", "sf:{default}:jobs"])), (0, redis::Value::Int(10_000)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_that_nobody_carries_on_says_so_until_a_worker_starts() {
+    let server = RedisServer::start();
+    let queue = queue(&server).await;
+    write(&server, &[("test", 3)]);
+    let hint = "no worker of the queue default is up";
+    let says = |task: &Value| task["hint"].as_str().is_some_and(|told| told.starts_with(hint));
+    let begun = json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    let id = begun["id"].as_str().unwrap().to_owned();
+    let listed = json(&server, &["tasks", "list"])["items"][0].take();
+    assert!(says(&begun) && says(&listed), "{begun}: {listed}");
+    assert!(stdout_of(&server, &["tasks", "show", &id]).contains(hint));
+    let paused = json(&server, &["tasks", "pause", &id]);
+    assert_eq!(paused.get("hint"), None, "somebody wants it to rest");
+    json(&server, &["tasks", "resume", &id, "--detach"]);
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let done = until("the task to be done", SOON, || {
+        let task = json(&server, &["tasks", "show", &id]);
+        (task["state"] == "done").then_some(task)
+    });
+    assert_eq!((&done["succeeded"], done.get("hint")), (&3.into(), None));
+    fleet.stop().await;
+    assert_eq!(queue.snapshot().await.unwrap().dead, 0);
+}
+
+#[test]
+fn a_full_redis_begins_no_task_and_changes_no_letter_and_says_so() {
+    let server = RedisServer::start();
+    let letter = write_one(&server, "order-7", "normal");
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    for args in [&["replay", "--all", "--yes"][..], &["edit", &letter, "--set", "h.tenant=9"]] {
+        let refused = sf(&server, &[&["dead"], args].concat());
+        assert_eq!(refused.code, Some(3), "{refused:?}");
+        for part in ["Redis is full: nothing was begun or changed", "raise its maxmemory", "OOM"] {
+            assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+        }
+        assert!(!refused.stderr.contains("may or may not"), "{refused:?}");
+    }
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(server.cmd(&["KEYS", "sf:{default}:campaign*"]), redis::Value::Array(vec![]));
+    assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
+}
+
+#[test]
+fn all_edits_of_a_letter_are_taken_back() {
+    let server = RedisServer::start();
+    let fields = ["type", "mail.send", "id", "order-7", "payload", r#"{"to":"ann"}"#, "h.tenant", "9"];
+    server.cmd(&[&["XADD", DEAD, "1700000000000-0"], &fields[..], &["dead_reason", "fatal"]].concat());
+    let newest = || json(&server, &["dead", "list"])["items"][0]["letter"].as_str().unwrap().to_owned();
+    let shown = || {
+        let shown = json(&server, &["dead", "show", &newest()]);
+        let of = |name: &str| {
+            let fields = shown["fields"].as_array().unwrap();
+            fields.iter().find(|field| field["name"] == name).map(|field| field["value"].clone())
+        };
+        ["type", "payload", "h.tenant", "max_attempts"].map(of)
+    };
+    let first = shown();
+    let edit = |more: &[&str]| sf(&server, &[&["dead", "edit", &newest()], more].concat());
+    assert!(edit(&["--undo"]).stderr.contains("nobody has edited"), "there is nothing to take back");
+    for change in ["payload.to=bob", "h.tenant=8", "max_attempts=5", "payload.to=eve"] {
+        assert_eq!(edit(&["--set", change]).code, Some(0), "{change}");
+    }
+    assert!(shown().iter().zip(&first).skip(1).all(|(now, then)| now != then));
+    let undone = edit(&["--undo", "--reason", "the wrong customer"]);
+    assert_eq!((undone.code, shown()), (Some(0), first), "{undone:?}");
+    assert_eq!(edit(&["--undo"]).code, Some(1), "it already is like this");
+    assert_eq!(edit(&["--undo", "--set", "h.tenant=1"]).code, Some(2));
+    assert_eq!(json(&server, &["audit", "--limit", "1"])["items"][0]["why"], "the wrong customer");
 }
 
 #[test]
@@ -332,7 +428,7 @@ async fn deaths_are_watched_live() {
     bury(&server, &queue, 2).await;
     let watch = launch(&server, &["dead", "watch", "--interval", "100ms", "--json"]).start();
     until("the first look", SOON, || watch.stdout().contains("\"items\": []"));
-    let fleet = Running::start(&server.url(), quick(1), harness::desk::doomed());
+    let fleet = Running::start(&server.url(), quick(1), harness::cli::doomed());
     for _ in 0..3 {
         submit(&queue, "{}").await;
     }

@@ -7,7 +7,7 @@ use streamfleet::JobError;
 use streamfleet::job::State;
 
 use harness::assert_output;
-use harness::desk::{json, launch, sf, sf_with, stdout_of};
+use harness::cli::{json, launch, sf, sf_with, stdout_of};
 use harness::fleet::{Acts, Running, queue, quick, submit, until_state};
 use harness::process::Launch;
 use harness::redis_server::RedisServer;

@@ -27,5 +27,6 @@ mod reproduce;
 mod secrets;
 mod stats;
 mod stopping;
+mod top;
 mod worker;
 mod workers;

@@ -11,7 +11,7 @@ use streamfleet::worker::QueueConfig;
 use streamfleet::{JobError, Producer, Queue};
 
 use super::form::Person;
-use harness::desk::{json, sf, stdout_of};
+use harness::cli::{json, sf, stdout_of};
 use harness::fleet::{Acts, Running, config, queue, quick};
 use harness::redis_server::RedisServer;
 use harness::scene::{SOON, job};
@@ -120,7 +120,7 @@ async fn a_queue_is_paused_for_an_hour_and_others_go_on() {
     );
     let lasts = gate["until_ms"].as_u64().unwrap() - gate["paused_since_ms"].as_u64().unwrap();
     assert_eq!(lasts, 3_600_000, "{gate}");
-    assert_eq!(gate["waiting"], 1, "it waits behind the gate, though in no room");
+    assert_eq!(gate["waiting"], 1, "it waits behind the gate, though in no waiting list");
     let paused = json(&server, &["queues", "mail"])["items"][0].take();
     assert!(paused["paused_since"].is_string());
     assert_eq!(

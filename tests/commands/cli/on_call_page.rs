@@ -1,6 +1,6 @@
 //! Every command of docs/on-call.md is one that the program has, in a form that it accepts.
 
-use harness::desk::{launch, sf};
+use harness::cli::{launch, sf};
 use harness::redis_server::RedisServer;
 use harness::scene::SOON;
 use harness::wait::until;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::form::on_a_terminal;
-use harness::desk::{launch, sf};
+use harness::cli::{launch, sf};
 use harness::process::Worker;
 use harness::redis_server::RedisServer;
 use harness::wait::until;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::form::on_a_terminal;
-use harness::desk::{json, sf, stdout_of};
+use harness::cli::{json, sf, stdout_of};
 use harness::redis_server::RedisServer;
 use harness::samples::{add_samples, add_types};
 

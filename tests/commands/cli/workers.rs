@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use harness::desk::{json, sf};
+use harness::cli::{json, launch, sf};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::scene::SOON;
@@ -42,12 +42,19 @@ fn a_worker_is_drained_resumed_and_ended() {
         line.contains(&format!("{name} was asked to drain by ann at ")) && line.contains(": its disk\n"),
         "{line}"
     );
-    let again = sf(&server, &["workers", "drain", &name, "--by", "bob"]);
-    assert!(again.stdout.ends_with("; ann had asked for that before\n"), "{again:?}");
+    for who in ["bob", "ann"] {
+        let again = sf(&server, &["workers", "drain", &name, "--by", who, "--reason", "its disk"]);
+        assert!(again.stdout.ends_with("; ann had asked for that before: its disk\n"), "{again:?}");
+    }
+    let again = json(&server, &["workers", "drain", &name, "--by", "ann"]);
+    let told = (&again["changed"], &again["asked_by"], &again["asked_why"]);
+    assert_eq!(told, (&false.into(), &"ann".into(), &"its disk".into()));
     sf(&server, &["enqueue", "note"]);
     assert_eq!(json(&server, &["queues"])["items"][0]["waiting"], 1);
-    let resumed = sf(&server, &["workers", "resume", &name]);
+    let resumed = sf(&server, &["workers", "resume", &name, "--by", "bob"]);
     assert_eq!((resumed.code, resumed.stdout), (Some(0), format!("{name} takes jobs\n")));
+    let again = sf(&server, &["workers", "resume", &name]);
+    assert!(again.stdout.ends_with("; bob had asked for that before\n"), "{again:?}");
     until("the job to be done", SOON, || json(&server, &["queues"])["items"][0]["waiting"] == 0);
     let ended = json(&server, &["workers", "drain", &name, "--exit"]);
     assert_eq!(ended["state"], "gone");
@@ -56,13 +63,28 @@ fn a_worker_is_drained_resumed_and_ended() {
     let noted = json(&server, &["audit", "--action", "workers", "--target", &name]);
     let noted: Vec<_> =
         noted["items"].as_array().unwrap().iter().map(|note| note["outcome"].clone()).collect();
-    let want = [
-        "asked to drain and end",
-        "asked to take jobs",
-        "asked to drain; ann had asked for that before",
-        "asked to drain",
-    ];
-    assert_eq!(noted, want);
+    let want = ["asked to drain and end", "asked to take jobs", "asked to drain"];
+    assert_eq!(noted, want, "what changes nothing is not noted");
+}
+
+#[test]
+fn a_signal_ends_the_wait_and_the_drain_goes_on() {
+    let server = RedisServer::start();
+    // A worker that runs a job for ever, as far as its reports tell.
+    let busy = ["HSET", "sf:worker:busy-1", "queues", "default", "running", "1", "capabilities", "drain"];
+    server.cmd(&[&busy[..], &["state", "draining"]].concat());
+    let signals: [(fn(&Worker), &str); 2] = [(Worker::term, "ann"), (Worker::interrupt, "bob")];
+    for (stop, who) in signals {
+        let waiting = launch(&server, &["workers", "drain", "busy-1", "--by", who]).start();
+        until("the request to be noted", SOON, || listed(&server)["drain"]["by"] == who);
+        stop(&waiting);
+        assert_eq!(waiting.wait_exit(SOON).code(), Some(6), "{}", waiting.stderr());
+        let told = waiting.stderr();
+        assert!(told.contains("interrupted; busy-1 goes on draining\n"), "{told}");
+        assert_eq!(waiting.stdout(), "busy-1 drains: it takes no further job, and 1 still run\n");
+        assert_eq!(listed(&server)["drain"]["by"], who, "the request stays");
+        sf(&server, &["workers", "resume", "busy-1", "--detach"]);
+    }
 }
 
 #[test]

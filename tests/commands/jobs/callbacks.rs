@@ -5,7 +5,7 @@ use streamfleet::job::{BatchId, JobId, State};
 use streamfleet::{Producer, UniqueMode, UniqueScope};
 
 use harness::callbacks::Seen;
-use harness::desk::{doomed, sf, sf_with};
+use harness::cli::{doomed, sf, sf_with};
 use harness::fleet::until_state;
 use harness::process::run;
 use harness::scene::{LONG, Scene, job};

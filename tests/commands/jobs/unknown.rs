@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use streamfleet::Fleet;
 use streamfleet_engine::LiveTypes;
 
-use harness::desk::{json, sf, sf_with};
+use harness::cli::{json, sf, sf_with};
 use harness::fleet::{Acts, Running, quick};
 use harness::scene::{LONG, SOON, STREAM, Scene};
 use harness::wait::until_async;
@@ -16,8 +16,8 @@ async fn commands_name_the_types_that_no_live_worker_knows() {
     let builder = Fleet::builder(scene.config(LONG)).handler_with("tests", quick(3), Acts::well());
     let fleet = Running::of(builder.unwrap().build());
     scene.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "odd"]);
-    let room = ["XLEN", "sf:{default}:room:unknown:test"];
-    until_async("the job to be in its room", SOON, async || scene.int(&room) == 1).await;
+    let waitlist = ["XLEN", "sf:{default}:room:unknown:test"];
+    until_async("the job to be in its waiting list", SOON, async || scene.int(&waitlist) == 1).await;
     let listed = until_async("the type to be listed", SOON, async || {
         let items = json(&scene.server, &["queues"])["items"].take();
         let types = items[0]["unserved_types"].clone();

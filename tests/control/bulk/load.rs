@@ -109,17 +109,17 @@ async fn cancel_all(queue: &Queue) -> BulkTally {
 }
 
 #[tokio::test]
-async fn both_delayed_lives_of_one_id_are_cancelled() {
+async fn both_delayed_generations_of_one_id_are_cancelled() {
     let server = RedisServer::start();
     let here = queue(&server).await;
-    for (member, life) in [("j", "1650000000000-0"), ("j 1660000000000-0", "1660000000000-0")] {
-        let fields = [("life", life), ("id", "j"), ("type", "test")];
+    for (member, generation) in [("j", "1650000000000-0"), ("j 1660000000000-0", "1660000000000-0")] {
+        let fields = [("life", generation), ("id", "j"), ("type", "test")];
         let fields = fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let pack = Envelope::new(fields).pack(Lane::Normal);
         server.cmd(&[&b"HSET"[..], b"sf:{default}:delayed:fields", member.as_bytes(), &pack]);
         server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", member]);
     }
-    // This one only looks like a life of another job.
+    // This one only looks like a generation of another job.
     server.cmd(&["HSET", "sf:{default}:delayed:fields", "k batch", "no fields"]);
     server.cmd(&["ZADD", "sf:{default}:delayed", "9999999999999", "k batch"]);
     let tally = cancel_all(&here).await;
@@ -127,7 +127,7 @@ async fn both_delayed_lives_of_one_id_are_cancelled() {
 }
 
 #[tokio::test]
-async fn jobs_whose_ids_look_like_lives_of_others_are_cancelled() {
+async fn jobs_whose_ids_look_like_generations_of_others_are_cancelled() {
     let server = RedisServer::start();
     let here = queue(&server).await;
     let job = |id: &str| Submission::new("test").unwrap().id(id.parse().unwrap());

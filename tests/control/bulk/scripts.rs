@@ -1,4 +1,4 @@
-//! The scripts that move and hasten jobs: sent twice, too late, and against what must stay.
+//! The scripts that move jobs and make them due now: sent twice, too late, and against what must stay.
 
 use streamfleet::job::{Envelope, Lane};
 
@@ -14,7 +14,7 @@ const DELAYED: &str = "sf:{q}:delayed";
 const FIELDS: &str = "sf:{q}:delayed:fields";
 const LOCK: &str = "sf:{q}:unique:k";
 const TO_LOCK: &str = "sf:{r}:unique:k";
-const LIFE: &str = "1650000000000-0";
+const GENERATION: &str = "1650000000000-0";
 const MARK: &str = "00ff00ff";
 const TASK: &str = "sf:{q}:task:00ff00ff";
 const SHARED: [&str; 16] = [
@@ -45,8 +45,8 @@ fn keys(place: &'static str) -> Vec<&'static str> {
 
 /// The arguments of a call about the job `j`.
 fn args<'a>(lane: &'a str, entry: &'a str) -> Vec<&'a str> {
-    let head = ["ann", "r", "262144", "", MARK, "", "j", LIFE, lane, "", entry, "", "0", "6"];
-    [&head[..], &["type", "test", "id", "j", "life", LIFE]].concat()
+    let head = ["ann", "r", "262144", "", MARK, "", "j", GENERATION, lane, "", entry, "", "0", "6"];
+    [&head[..], &["type", "test", "id", "j", "life", GENERATION]].concat()
 }
 
 /// Returns a waiting entry of the job `j`, with a record.
@@ -55,7 +55,7 @@ fn waiting(scripts: &Scripts) -> String {
         "state",
         "waiting",
         "life",
-        LIFE,
+        GENERATION,
         "created_ms",
         "1650000000000",
         "noted",
@@ -64,7 +64,7 @@ fn waiting(scripts: &Scripts) -> String {
         "1 2 failed me no",
     ];
     scripts.server.cmd(&[&["HSET", RECORD][..], &record].concat());
-    let entry = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j", "life", LIFE]);
+    let entry = scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "j", "life", GENERATION]);
     redis::from_redis_value(entry).unwrap()
 }
 
@@ -74,7 +74,7 @@ fn text(scripts: &Scripts, command: &[&str]) -> Option<String> {
 
 /// Moves the job, and returns the answer about it.
 fn moved(scripts: &Scripts, entry: &str) -> String {
-    let (status, rest) = scripts.call(source("relocate"), &keys(STREAM), &args("normal", entry));
+    let (status, rest) = scripts.call(source("move_jobs"), &keys(STREAM), &args("normal", entry));
     assert_eq!((status, rest.len()), (1, 1));
     // The next call is another one.
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
@@ -86,7 +86,7 @@ fn a_job_is_moved_once_however_often_that_is_sent() {
     let scripts = Scripts::start();
     let entry = waiting(&scripts);
     scripts.server.cmd(&["SET", LOCK, "j"]);
-    scripts.twice(source("relocate"), &keys(STREAM), &args("high", &entry), [1, 1]);
+    scripts.twice(source("move_jobs"), &keys(STREAM), &args("high", &entry), [1, 1]);
     assert_eq!([STREAM, TO_HIGH].map(|stream| scripts.int(&["XLEN", stream])), [0, 1]);
     assert_eq!(text(&scripts, &["HGET", TO_RECORD, "a:0"]).as_deref(), Some("1 2 failed me no"));
     assert_eq!(text(&scripts, &["HGET", TO_RECORD, "lane"]).as_deref(), Some("high"));
@@ -115,7 +115,7 @@ fn a_trace_stays_if_the_job_ended_before_it_came_back() {
     let scripts = Scripts::start();
     let entry = waiting(&scripts);
     // The job was moved here from there, and its producer may still resend the id.
-    scripts.server.cmd(&["HSET", TO_RECORD, "state", "cancelled", "life", LIFE, "moved_to", "q"]);
+    scripts.server.cmd(&["HSET", TO_RECORD, "state", "cancelled", "life", GENERATION, "moved_to", "q"]);
     scripts.server.cmd(&["XDEL", STREAM, &entry]);
     scripts.server.cmd(&["HSET", RECORD, "state", "done"]);
     assert_eq!(moved(&scripts, &entry), "gone");
@@ -124,25 +124,25 @@ fn a_trace_stays_if_the_job_ended_before_it_came_back() {
 }
 
 #[test]
-fn a_delayed_job_is_moved_unless_another_life_took_its_place() {
+fn a_delayed_job_is_moved_unless_another_generation_took_its_place() {
     let scripts = Scripts::start();
-    let delayed = |life: &'static str| {
-        let fields = [(b"life".as_slice(), life.as_bytes()), (b"type".as_slice(), b"test".as_slice())];
+    let delayed = |generation: &'static str| {
+        let fields = [(b"life".as_slice(), generation.as_bytes()), (b"type".as_slice(), b"test".as_slice())];
         let pack = Envelope::new(fields.into_iter()).pack(Lane::Normal);
         scripts.server.cmd(&[&b"HSET"[..], b"sf:{q}:delayed:fields", b"j", &pack]);
         scripts.server.cmd(&["ZADD", "sf:{q}:delayed", "99999999999999", "j"]);
     };
     let told = || {
-        let head = ["ann", "r", "262144", "", MARK, "", "j", LIFE, "normal", "j", "", "", "0", "0"];
-        let (_, rest) = scripts.call(source("relocate"), &keys("sf:{q}:delayed"), &head);
+        let head = ["ann", "r", "262144", "", MARK, "", "j", GENERATION, "normal", "j", "", "", "0", "0"];
+        let (_, rest) = scripts.call(source("move_jobs"), &keys("sf:{q}:delayed"), &head);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         redis::from_redis_value::<String>(rest[0].clone()).unwrap()
     };
     delayed("1660000000000-0");
     assert_eq!(told(), "changed");
     assert_eq!(["sf:{q}:delayed", "sf:{r}:delayed"].map(|set| scripts.int(&["ZCARD", set])), [1, 0]);
-    delayed(LIFE);
-    let record = ["state", "scheduled", "life", LIFE, "keep_until_ms", "1650086400000"];
+    delayed(GENERATION);
+    let record = ["state", "scheduled", "life", GENERATION, "keep_until_ms", "1650086400000"];
     scripts.server.cmd(&[&["HSET", RECORD][..], &record].concat());
     assert_eq!(told(), "moved");
     // The window of its id is over, but the id is remembered as long as the job lives.
@@ -158,7 +158,7 @@ fn the_copy_of_large_fields_of_a_job_that_stays_goes_soon() {
     let with_copy: Vec<&str> =
         keys(STREAM).into_iter().map(|key| if key == "sf:{r}:offloaded:" { copy } else { key }).collect();
     let told = || {
-        let (_, rest) = scripts.call(source("relocate"), &with_copy, &args("normal", &running));
+        let (_, rest) = scripts.call(source("move_jobs"), &with_copy, &args("normal", &running));
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         redis::from_redis_value::<String>(rest[0].clone()).unwrap()
     };
@@ -188,7 +188,7 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
         assert_eq!(moved(&scripts, &entry), why);
         scripts.server.cmd(unset);
     };
-    stays(&["ZADD", "sf:{q}:cancels", "1", LIFE], &["DEL", "sf:{q}:cancels"], "cancelling");
+    stays(&["ZADD", "sf:{q}:cancels", "1", GENERATION], &["DEL", "sf:{q}:cancels"], "cancelling");
     stays(&["HSET", "sf:{q}:steps:j", "plan", "a auto"], &["DEL", "sf:{q}:steps:j"], "steps");
     stays(&["HSET", RECORD, "batches", "x"], &["HDEL", RECORD, "batches"], "batch");
     stays(&["HSET", RECORD, "holds", "1"], &["HDEL", RECORD, "holds"], "letters");
@@ -196,10 +196,10 @@ fn a_job_stays_where_somebody_else_counts_on_it() {
     stays(&["ZADD", "sf:{r}:delayed", "1", "j"], &["DEL", "sf:{r}:delayed"], "taken");
     stays(&["HSET", "sf:{r}:rooms:places", "j", "1-0 x"], &["DEL", "sf:{r}:rooms:places"], "taken");
     assert_eq!(scripts.int(&["EXISTS", TO_RECORD]), 0);
-    // Its caller has seen an entry of the same life.
+    // Its caller has seen an entry of the same generation.
     let mut seen = args("normal", &entry);
     seen[12] = "1";
-    let (_, rest) = scripts.call(source("relocate"), &keys(STREAM), &seen);
+    let (_, rest) = scripts.call(source("move_jobs"), &keys(STREAM), &seen);
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "taken");
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
     assert_eq!(moved(&scripts, &entry), "moved");
@@ -235,7 +235,7 @@ fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
     let swap = |key: &&str| key.replace("{q}", "{x}").replace("{r}", "{q}").replace("{x}", "{r}");
     let back: Vec<String> = keys(STREAM).iter().map(swap).collect();
     let back: Vec<&str> = back.iter().map(String::as_str).collect();
-    let (_, rest) = scripts.call(source("relocate"), &back, &args("normal", &other));
+    let (_, rest) = scripts.call(source("move_jobs"), &back, &args("normal", &other));
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "moved");
     assert_eq!(text(&scripts, &["HGET", RECORD, "state"]).as_deref(), Some("waiting"));
 }
@@ -243,20 +243,20 @@ fn an_id_that_its_producer_may_resend_leaves_a_trace_and_may_come_back() {
 #[test]
 fn a_delayed_job_is_hastened_once_however_often_that_is_sent() {
     let scripts = Scripts::start();
-    let keys = hasten_keys("sf:{q}:task:");
+    let keys = run_now_keys("sf:{q}:task:");
     scripts.server.cmd(&["ZADD", DELAYED, "99999999999999", "j"]);
-    scripts.server.cmd(&["HSET", RECORD, "state", "scheduled", "life", LIFE]);
-    scripts.twice(source("hasten"), &keys, &[MARK, "", "j", LIFE], [1, 1]);
+    scripts.server.cmd(&["HSET", RECORD, "state", "scheduled", "life", GENERATION]);
+    scripts.twice(source("run_now"), &keys, &[MARK, "", "j", GENERATION], [1, 1]);
     let score: f64 = redis::from_redis_value(scripts.server.cmd(&["ZSCORE", DELAYED, "j"])).unwrap();
     assert!(score < 9e12, "{score}");
     assert_eq!(scripts.int(&["LLEN", "sf:{q}:wake"]), 1, "the promoter is woken");
     scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
-    let (_, rest) = scripts.call(source("hasten"), &keys, &[MARK, "", "j", LIFE]);
+    let (_, rest) = scripts.call(source("run_now"), &keys, &[MARK, "", "j", GENERATION]);
     assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), "gone");
 }
 
 /// The keys of a call that makes the job `j` due for a task.
-fn hasten_keys(task: &'static str) -> [&'static str; 7] {
+fn run_now_keys(task: &'static str) -> [&'static str; 7] {
     [DELAYED, FIELDS, "sf:{q}:wake", "sf:{q}:receipt:c", task, RECORD, "sf:{q}:steps:j"]
 }
 
@@ -284,9 +284,9 @@ fn mark_in(scripts: &Scripts, fields: &str) -> Option<String> {
 fn a_task_counts_a_job_that_is_made_due_once_and_only_on_its_page() {
     let scripts = Scripts::start();
     running_task(&scripts);
-    delay(&scripts, &[("life", LIFE), ("type", "test")]);
-    let keys = hasten_keys(TASK);
-    let told = |page: &str| scripts.call(source("hasten"), &keys, &[MARK, page, "j", LIFE]).0;
+    delay(&scripts, &[("life", GENERATION), ("type", "test")]);
+    let keys = run_now_keys(TASK);
+    let told = |page: &str| scripts.call(source("run_now"), &keys, &[MARK, page, "j", GENERATION]).0;
     assert_eq!(told("2"), 0, "the task is further on");
     scripts.server.cmd(&["HSET", TASK, "state", "paused"]);
     assert_eq!(told("3"), 0);
@@ -306,10 +306,10 @@ fn a_task_counts_a_job_that_is_made_due_once_and_only_on_its_page() {
 fn a_job_that_cannot_be_marked_is_noted_by_the_task() {
     let scripts = Scripts::start();
     running_task(&scripts);
-    let keys = hasten_keys(TASK);
+    let keys = run_now_keys(TASK);
     for (offloaded, told) in [("5-1-00ff 9", "done"), ("5-1-00ff 9", "gone")] {
-        delay(&scripts, &[("life", LIFE), ("offloaded", offloaded)]);
-        let (_, rest) = scripts.call(source("hasten"), &keys, &[MARK, "3", "j", LIFE]);
+        delay(&scripts, &[("life", GENERATION), ("offloaded", offloaded)]);
+        let (_, rest) = scripts.call(source("run_now"), &keys, &[MARK, "3", "j", GENERATION]);
         assert_eq!(redis::from_redis_value::<String>(rest[0].clone()).unwrap(), told);
         assert_eq!(mark_in(&scripts, FIELDS), None, "workers know how many bytes its fields have");
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
@@ -321,12 +321,12 @@ fn a_job_that_cannot_be_marked_is_noted_by_the_task() {
 fn a_moved_job_has_the_mark_of_the_task_that_counts_it() {
     let scripts = Scripts::start();
     running_task(&scripts);
-    delay(&scripts, &[("life", LIFE), ("type", "test"), ("by_task", "00000000")]);
+    delay(&scripts, &[("life", GENERATION), ("type", "test"), ("by_task", "00000000")]);
     let for_task = |place| keys(place).into_iter().map(|key| if key == "sf:{q}:task:" { TASK } else { key });
     let own: Vec<&str> = for_task(DELAYED).collect();
     let told = |page| {
-        let head = ["ann", "r", "262144", "", MARK, page, "j", LIFE, "normal", "j", "", "", "0", "0"];
-        scripts.call(source("relocate"), &own, &head).0
+        let head = ["ann", "r", "262144", "", MARK, page, "j", GENERATION, "normal", "j", "", "", "0", "0"];
+        scripts.call(source("move_jobs"), &own, &head).0
     };
     assert_eq!(told("4"), 0);
     assert_eq!(scripts.int(&["ZCARD", DELAYED]), 1);
@@ -378,11 +378,11 @@ fn jobs_with_very_many_steps_are_left_for_another_call() {
     }
     let (mut waiting, mut calls) = ((0..JOBS).collect::<Vec<_>>(), 0);
     while !waiting.is_empty() {
-        let mut keys = hasten_keys("sf:{q}:task:")[..5].to_vec();
+        let mut keys = run_now_keys("sf:{q}:task:")[..5].to_vec();
         keys.extend(waiting.iter().flat_map(|nth| own[*nth].each_ref().map(String::as_str)));
-        let jobs = waiting.iter().flat_map(|nth| [names[*nth].as_str(), LIFE]);
+        let jobs = waiting.iter().flat_map(|nth| [names[*nth].as_str(), GENERATION]);
         let args: Vec<&str> = [MARK, ""].into_iter().chain(jobs).collect();
-        let (_, rest) = scripts.call(source("hasten"), &keys, &args);
+        let (_, rest) = scripts.call(source("run_now"), &keys, &args);
         scripts.server.cmd(&["DEL", "sf:{q}:receipt:c"]);
         let told: Vec<String> = rest.into_iter().map(|told| redis::from_redis_value(told).unwrap()).collect();
         assert_eq!(told[0], "done", "each call goes on");
@@ -438,14 +438,14 @@ fn a_lock_that_was_left_behind_keeps_no_job_from_moving() {
         stays,
         "it runs"
     );
-    let in_room = ["HSET", "sf:{r}:rooms:places", "other", "1-0 type:test"];
+    let in_waitlist = ["HSET", "sf:{r}:rooms:places", "other", "1-0 type:test"];
     assert_eq!(
         told(&|scripts| {
             locked(scripts, "waiting");
-            drop(scripts.server.cmd(&in_room))
+            drop(scripts.server.cmd(&in_waitlist))
         }),
         stays,
-        "in a room"
+        "in a waiting list"
     );
     let due = ["ZADD", "sf:{r}:delayed", "99999999999999", "other"];
     assert_eq!(

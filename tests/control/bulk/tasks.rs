@@ -84,8 +84,8 @@ fn kinds() -> [(BulkAction, &'static str, u64); 5] {
     let each = EACH as u64;
     [
         (BulkAction::Cancel, "cancel", 2 * each),
-        (BulkAction::RunNow, "hasten", each),
-        (to_mail(), "relocate", 2 * each),
+        (BulkAction::RunNow, "run_now", each),
+        (to_mail(), "move_jobs", 2 * each),
         (BulkAction::Drop, "drop", each),
         (BulkAction::Purge, "drop", 3 * each),
     ]
@@ -97,7 +97,7 @@ fn assert_complete(task: &Task, changed: u64) {
     assert_eq!(task.state, TaskState::Done, "{task:?}");
     assert_eq!((counts.done, counts.matched(), counts.looked), (changed, changed, changed), "{task:?}");
     assert_eq!(task.total, changed);
-    assert_eq!((counts.requested, counts.undecided, &counts.error, task.left()), (0, 0, &None, 0));
+    assert_eq!((counts.requested, counts.undecided, &counts.error, task.left()), (0, 0, &None, Some(0)));
 }
 
 #[tokio::test(flavor = "multi_thread")]

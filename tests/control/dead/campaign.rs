@@ -134,7 +134,7 @@ async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
     let queue = queue(&server).await;
     write(&server, 1, "test");
     let id = begin(&queue, ReplayRules::default()).await;
-    // As if it had replayed another job, which was in a room since, and has a new entry.
+    // As if it had replayed another job, which was in a waiting list since, and has a new entry.
     let key = format!("sf:{{default}}:campaign:{id}");
     server.cmd(&["HSET", &key, "l:5-5", "1", "replayed", "1"]);
     let tag = format!("{id} 00ff 1");
@@ -236,8 +236,11 @@ fn a_letter_whose_large_fields_are_gone_stays_a_letter() {
     let keys = [&[campaign, DEAD_Q][..], &lanes, &["sf:{q}:job:a", "sf:{q}:job:a"]].concat();
     let args = ["c", "running", "0-0", "2-0", "100", "9", "3", "4", "1-0", "-", "2", "2-0", "-", "1"];
     assert_eq!(scripts.call(source("task_replay"), &keys, &args).0, 1);
-    assert_eq!((scripts.int(&["HGET", campaign, "skipped"]), scripts.int(&["XLEN", DEAD_Q])), (1, 1));
-    assert_eq!(scripts.int(&["HGET", campaign, "looked"]), 7);
+    assert_eq!((scripts.int(&["HGET", campaign, "failed"]), scripts.int(&["XLEN", DEAD_Q])), (1, 1));
+    assert_eq!(
+        (scripts.int(&["HGET", campaign, "looked"]), scripts.int(&["HGET", campaign, "skipped"])),
+        (7, 0)
+    );
     // What a producer made of the count does not make the tag unreadable.
     let entry = format!("{:?}", scripts.server.cmd(&["XRANGE", "sf:{q}:jobs", "-", "+"]));
     assert!(entry.contains("c - 1"), "{entry}");
@@ -260,11 +263,13 @@ fn letters_are_not_skipped_for_what_hits_all_of_them() {
     let refused = call.query::<Value>(&mut scripts.server.client()).unwrap_err();
     assert!(refused.to_string().contains("WRONGTYPE"), "{refused}");
     assert_eq!(scripts.int(&["XLEN", DEAD_Q]), before);
-    // One bad member is skipped.
+    // One bad member stays, and its error is told.
     scripts.server.cmd(&["DEL", "sf:{q}:jobs:low"]);
     scripts.server.cmd(&["SET", "sf:{q}:job:a", "a text"]);
     assert_eq!(scripts.call(source("task_replay"), &keys, &args).0, 1);
-    assert_eq!(scripts.int(&["HGET", campaign, "skipped"]), 1);
+    assert_eq!(scripts.int(&["HGET", campaign, "failed"]), 1);
+    let told = format!("{:?}", scripts.server.cmd(&["HGET", campaign, "error"]));
+    assert!(told.contains("the dead letter 1-0: ") && told.contains("WRONGTYPE"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -120,7 +120,7 @@ async fn a_raw_replay_of_a_letter_that_is_already_deleted_counts_it_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_lives_of_one_id_lose_their_letters_one_after_the_other() {
+async fn two_generations_of_one_id_lose_their_letters_one_after_the_other() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let id = bury_own(&server, &queue, "own").await;

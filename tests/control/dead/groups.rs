@@ -82,8 +82,8 @@ fn a_raw_replay_finds_its_letters_group_in_the_record() {
     scripts.server.cmd(&["HSET", "sf:{q}:job:j", &named, "ffff:0123 "]);
     scripts.server.cmd(&["HSET", "sf:{q}:dead:groups", "ffff", "1 1 5 5 - test fatal no"]);
     let entry = scripts.delivered();
-    let mut values = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
-    values[10] = buried.life.as_bytes().to_vec();
+    let mut values = Attempt { generation: "another", ..Attempt::first(&entry) }.begin_values();
+    values[10] = buried.generation.as_bytes().to_vec();
     assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &values).0, 1);
     let left = ["0123", "ffff"].map(|group| scripts.int(&["HEXISTS", "sf:{q}:dead:groups", group]));
     assert_eq!((left, scripts.int(&["XLEN", "sf:{q}:dead"])), ([1, 0], 0));
@@ -222,7 +222,7 @@ async fn letters_beyond_the_most_groups_are_counted_as_one_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recount_gives_letters_of_other_a_group_if_there_is_room() {
+async fn a_recount_gives_letters_of_other_a_group_if_there_is_waitlist() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     let each = |what: &str| {

@@ -1,4 +1,4 @@
-//! Finding the jobs that wait in rooms: each once and in a stated order, wherever a walk is left and goes on.
+//! Finding the jobs that wait in waiting lists: each once and in a stated order, wherever a walk is left and goes on.
 
 use streamfleet::Queue;
 use streamfleet::job::State;
@@ -7,24 +7,24 @@ use streamfleet_engine::admin::{Filter, JobCursor, JobSearch};
 use harness::fleet::queue;
 use harness::redis_server::RedisServer;
 
-const ROOMS: &str = "sf:{default}:rooms";
+const LISTS: &str = "sf:{default}:rooms";
 
-/// Puts jobs into the room of a value, whose turn is that of this time. Their ids are the value and a number.
+/// Puts jobs into the waiting list of a value, whose turn is that of this time. Their ids are the value and a number.
 fn fill(server: &RedisServer, value: &str, since: u64, jobs: usize) {
     let name = format!("key:h.t={value}");
     for nth in 0..jobs {
         let (id, customer) = (format!("{value}-{nth:03}"), format!("{{\"customer\":{}}}", nth % 3));
         let fields = ["type", "test", "id", &id, "lane", "low", "room_gates", &name, "payload", &customer];
-        server.cmd(&[&["XADD", &room(value), "*"], &fields[..]].concat());
+        server.cmd(&[&["XADD", &waitlist(value), "*"], &fields[..]].concat());
     }
-    server.cmd(&["HSET", ROOMS, &name, &since.to_string()]);
+    server.cmd(&["HSET", LISTS, &name, &since.to_string()]);
 }
 
-fn room(value: &str) -> String {
+fn waitlist(value: &str) -> String {
     format!("sf:{{default}}:room:key:h.t={value}")
 }
 
-/// Two rooms of one time between two others.
+/// Two waiting lists of one time between two others.
 async fn scene() -> (RedisServer, Queue) {
     let server = RedisServer::start();
     let queue = queue(&server).await;
@@ -35,8 +35,11 @@ async fn scene() -> (RedisServer, Queue) {
 }
 
 fn all() -> Vec<String> {
-    let rooms = [("b", 40), ("c", 2), ("a", 1), ("d", 5)];
-    rooms.iter().flat_map(|(value, jobs)| (0..*jobs).map(move |nth| format!("{value}-{nth:03}"))).collect()
+    let waitlists = [("b", 40), ("c", 2), ("a", 1), ("d", 5)];
+    waitlists
+        .iter()
+        .flat_map(|(value, jobs)| (0..*jobs).map(move |nth| format!("{value}-{nth:03}")))
+        .collect()
 }
 
 fn waiting() -> JobSearch {
@@ -87,7 +90,7 @@ async fn a_walk_finds_every_job_in_rooms_once_wherever_it_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_walk_misses_no_room_because_another_is_gone() {
+async fn a_walk_misses_no_waitlist_because_another_is_gone() {
     let (server, queue) = scene().await;
     let mut begun = queue.walk_jobs(&waiting(), None);
     let mut from = None;
@@ -96,14 +99,14 @@ async fn a_walk_misses_no_room_because_another_is_gone() {
         let page = begun.page(41).await.unwrap();
         from = page.next.filter(|_| page.jobs.len() == 41);
     }
-    server.cmd(&["DEL", &room("b")]);
-    server.cmd(&["HDEL", ROOMS, "key:h.t=b"]);
+    server.cmd(&["DEL", &waitlist("b")]);
+    server.cmd(&["HDEL", LISTS, "key:h.t=b"]);
     let (rest, _) = walk(&queue, &waiting(), from, 1000).await;
     assert_eq!(rest, all()[40..]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_at_a_gate_are_found_in_its_room_alone() {
+async fn jobs_at_a_gate_are_found_in_its_waiting_list_alone() {
     let (server, queue) = scene().await;
     let filter = Filter::new().condition("payload.customer=2").unwrap();
     let search = waiting().filter(filter).gate(Some("key:h.t=b".parse().unwrap()));
@@ -117,10 +120,10 @@ async fn jobs_at_a_gate_are_found_in_its_room_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_room_that_cannot_be_read_hides_no_other() {
+async fn a_waiting_list_that_cannot_be_read_hides_no_other() {
     let (server, queue) = scene().await;
-    server.cmd(&["DEL", &room("c")]);
-    server.cmd(&["SET", &room("c"), "no stream"]);
+    server.cmd(&["DEL", &waitlist("c")]);
+    server.cmd(&["SET", &waitlist("c"), "no stream"]);
     let mut from = None;
     let (mut found, mut unreadable) = (0, 0);
     loop {

@@ -1,4 +1,4 @@
-//! Large and broken jobs in rooms: whatever scripts add to them, they stay what they were.
+//! Large and broken jobs in waiting lists: whatever scripts add to them, they stay what they were.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(20);
 const TENANT: &str = "key:h.t=1";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_job_that_went_from_room_to_room_leaves_nothing_when_it_is_cancelled() {
+async fn a_large_job_that_went_from_waiting_list_to_waiting_list_leaves_nothing_when_it_is_cancelled() {
     let scene = Scene::new().await;
     let one = Limits::default().concurrency(1);
     for gate in [test_type(), "key:h.t".parse().unwrap()] {
@@ -31,13 +31,13 @@ async fn a_large_job_that_went_from_room_to_room_leaves_nothing_when_it_is_cance
         job("x".repeat(200_000)).id(id.clone()).header("t", "1").unwrap().header("long", &"y".repeat(8000));
     let unique = ("one".parse().unwrap(), UniqueScope::Running, UniqueMode::Reject);
     producer.submit(large.unwrap().unique(unique.0, unique.1, unique.2)).await.unwrap();
-    let in_room = async |gate: &str| scene.int(&["XLEN", &format!("sf:{{default}}:room:{gate}")]) == 1;
-    until_async("the type's gate to refuse it", SOON, async || in_room("type:test").await).await;
+    let in_waitlist = async |gate: &str| scene.int(&["XLEN", &format!("sf:{{default}}:room:{gate}")]) == 1;
+    until_async("the type's gate to refuse it", SOON, async || in_waitlist("type:test").await).await;
     // The type has a free place, the tenant has none.
     scene.server.cmd(&["DEL", "sf:{default}:held:type:test"]);
-    until_async("the tenant's gate to refuse it", SOON, async || in_room(TENANT).await).await;
-    let room = format!("sf:{{default}}:room:{TENANT}");
-    let fields = format!("{:?}", scene.server.cmd(&["XRANGE", &room, "-", "+"]));
+    until_async("the tenant's gate to refuse it", SOON, async || in_waitlist(TENANT).await).await;
+    let waitlist = format!("sf:{{default}}:room:{TENANT}");
+    let fields = format!("{:?}", scene.server.cmd(&["XRANGE", &waitlist, "-", "+"]));
     assert!(
         fields.contains("room_moves") && fields.contains("offloaded") && fields.contains("h.t"),
         "{fields}"
@@ -58,11 +58,11 @@ async fn a_large_job_that_went_from_room_to_room_leaves_nothing_when_it_is_cance
 async fn a_malformed_job_is_cancelled_with_all_that_it_has() {
     let scene = Scene::new().await;
     scene.queue.join(LONG).await.unwrap();
-    let life = "5-1";
+    let generation = "5-1";
     scene.server.cmd(&["SET", "sf:{default}:unique:one", "bad"]);
     scene.server.cmd(&["SET", "sf:{default}:offloaded:5-1-0f", "x"]);
-    scene.server.cmd(&["HSET", "sf:{default}:job:bad", "state", "waiting", "life", life]);
-    let fields = ["type", "test", "id", "bad", "life", life, "unique", "one", "offloaded", "5-1-0f 7"];
+    scene.server.cmd(&["HSET", "sf:{default}:job:bad", "state", "waiting", "life", generation]);
+    let fields = ["type", "test", "id", "bad", "life", generation, "unique", "one", "offloaded", "5-1-0f 7"];
     scene
         .server
         .cmd(&[&["XADD", "sf:{default}:jobs", "*"], &fields[..], &["encoding", "offloaded"]].concat());

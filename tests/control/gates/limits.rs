@@ -157,7 +157,7 @@ async fn a_worker_that_lacks_the_type_uses_up_no_start() {
     let fleet = scene.sound_fleet(LONG, handler.clone());
     submit(&scene.queue, "quick").await;
     let snapshot = async || scene.queue.snapshot().await.unwrap();
-    until_async("the job to wait in the room", SOON, async || snapshot().await.in_rooms == 1).await;
+    until_async("the job to wait in the waiting list", SOON, async || snapshot().await.in_rooms == 1).await;
     fleet.stop().await;
     let rate = Rate::new(1, Duration::from_secs(3600)).unwrap();
     gates.set(&test_type(), &Limits::default().rate(rate)).await.unwrap();
@@ -179,11 +179,11 @@ async fn a_list_names_the_values_with_the_most_jobs_and_counts_the_others() {
     let each: GateName = "key:h.tenant".parse().unwrap();
     scene.queue.gates().set(&each, &Limits::default().concurrency(1)).await.unwrap();
     for nth in 0..VALUES {
-        let room = format!("key:h.tenant={nth}");
-        scene.server.cmd(&["HSET", "sf:{default}:rooms", &room, "1"]);
+        let waitlist = format!("key:h.tenant={nth}");
+        scene.server.cmd(&["HSET", "sf:{default}:rooms", &waitlist, "1"]);
         // The last ones have two jobs each.
         for _ in 0..=usize::from(nth >= 5) {
-            scene.server.cmd(&["XADD", &format!("sf:{{default}}:room:{room}"), "*", "type", "test"]);
+            scene.server.cmd(&["XADD", &format!("sf:{{default}}:room:{waitlist}"), "*", "type", "test"]);
         }
     }
     let listed = scene.queue.gates().list().await.unwrap();
@@ -265,6 +265,6 @@ async fn the_breaker_of_a_dependency_holds_back_all_types_that_depend_on_it() {
     let other = send("pay", "well", "relay").await;
     until_async("the job of another dependency to run", SOON, async || handler.runs(&other) == 1).await;
     let status = scene.queue.status(&waits).await.unwrap().unwrap();
-    assert_eq!(status.room.as_deref(), Some("key:h.dependency=bank"));
+    assert_eq!(status.waitlist.as_deref(), Some("key:h.dependency=bank"));
     fleet.stop().await;
 }

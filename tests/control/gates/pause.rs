@@ -101,7 +101,7 @@ async fn a_pause_for_a_time_ends_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_of_a_paused_type_wait_in_its_room_and_run_later() {
+async fn jobs_of_a_paused_type_wait_in_its_waiting_list_and_run_later() {
     let scene = Scene::new().await;
     scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
     let handler = Acts::well();
@@ -110,15 +110,15 @@ async fn jobs_of_a_paused_type_wait_in_its_room_and_run_later() {
     for _ in 0..120 {
         jobs.push(submit(&scene.queue, "quick").await);
     }
-    until_async("all to wait in the room", SOON, async || in_rooms(&scene.queue).await == 120).await;
+    until_async("all to wait in the waiting list", SOON, async || in_rooms(&scene.queue).await == 120).await;
     assert_eq!(handler.jobs(), 0);
     let status = scene.queue.status(&jobs[7]).await.unwrap().unwrap();
-    assert_eq!((status.state, status.room.as_deref()), (State::Waiting, Some("type:test")));
+    assert_eq!((status.state, status.waitlist.as_deref()), (State::Waiting, Some("type:test")));
     scene.queue.gates().open(&test_type()).await.unwrap();
     until_async("all to run", SOON, async || handler.jobs() == 120).await;
     scene.until_at_rest().await;
     assert_eq!(handler.all_runs(), 120);
-    assert!(scene.queue.gates().rooms(10).await.unwrap().is_empty());
+    assert!(scene.queue.gates().waitlists(10).await.unwrap().is_empty());
     fleet.stop().await;
 }
 
@@ -129,7 +129,7 @@ async fn a_paused_type_starts_nothing_within_a_second() {
     let fleet = scene.sound_fleet(LONG, handler.clone());
     scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
     let paused = Instant::now();
-    until_async("a job to wait in the room", SOON, async || {
+    until_async("a job to wait in the waiting list", SOON, async || {
         assert!(paused.elapsed() < Duration::from_millis(1500), "the pause is not heeded");
         submit(&scene.queue, "quick").await;
         in_rooms(&scene.queue).await > 0
@@ -149,7 +149,8 @@ async fn resuming_lets_the_first_jobs_out_without_a_leader() {
         for _ in 0..60 {
             producer.submit(job("quick").header("tenant", "1").unwrap()).await.unwrap();
         }
-        until_async("all to wait in the room", SOON, async || in_rooms(&scene.queue).await == 60).await;
+        until_async("all to wait in the waiting list", SOON, async || in_rooms(&scene.queue).await == 60)
+            .await;
         fleet.stop().await;
         assert!(scene.queue.gates().open(&gate).await.unwrap());
         let snapshot = scene.queue.snapshot().await.unwrap();
@@ -161,7 +162,7 @@ async fn resuming_lets_the_first_jobs_out_without_a_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_in_a_room_is_cancelled_like_any_other() {
+async fn a_job_in_a_waiting_list_is_cancelled_like_any_other() {
     let scene = Scene::new().await;
     scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
     let handler = Acts::well();
@@ -169,7 +170,7 @@ async fn a_job_in_a_room_is_cancelled_like_any_other() {
     let plain = submit(&scene.queue, "quick").await;
     let producer = Producer::new(scene.queue.clone());
     let named = producer.submit(job("quick").id("named".parse().unwrap())).await.unwrap();
-    until_async("both to wait in the room", SOON, async || in_rooms(&scene.queue).await == 2).await;
+    until_async("both to wait in the waiting list", SOON, async || in_rooms(&scene.queue).await == 2).await;
     for job in [&plain, &named] {
         let cancelled = scene.queue.cancel(job, "ann", LONG).await.unwrap();
         assert_eq!(cancelled, Cancellation::Done, "{job}");
@@ -204,19 +205,19 @@ async fn a_paused_tenant_holds_up_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_room_of_another_type_does_not_fill_the_workers() {
+async fn a_waiting_list_of_another_type_does_not_fill_the_workers() {
     const JOBS: usize = 300;
     let scene = Scene::new().await;
-    let room = "sf:{default}:room:type:test";
+    let waitlist = "sf:{default}:room:type:test";
     scene.queue.gates().close(&test_type(), "ann", "", None).await.unwrap();
-    scene.server.cmd(&["SET", room, "x"]);
+    scene.server.cmd(&["SET", waitlist, "x"]);
     let handler = Acts::well();
     let fleet = scene.sound_fleet(LONG, handler.clone());
     for _ in 0..JOBS {
         submit(&scene.queue, "quick").await;
     }
     until_async("some to be put off", SOON, async || scene.queue.snapshot().await.unwrap().delayed > 0).await;
-    scene.server.cmd(&["DEL", room]);
+    scene.server.cmd(&["DEL", waitlist]);
     scene.queue.gates().open(&test_type()).await.unwrap();
     until_async("all to run", 3 * SOON, async || handler.jobs() == JOBS).await;
     scene.until_at_rest().await;

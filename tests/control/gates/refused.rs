@@ -1,8 +1,8 @@
-//! Rooms and gates whose jobs Redis refuses to move: nothing moves twice, and one script tries few of them.
+//! Waiting lists and gates whose jobs Redis refuses to move: nothing moves twice, and one script tries few of them.
 
 use redis::Value;
 
-use super::scripts::{DRAIN_KEYS, GATES, HIGH, LOW, ONE, PLACES, ROOMS, STREAM, admit, ids, limit};
+use super::scripts::{DRAIN_KEYS, GATES, HIGH, LISTS, LOW, ONE, PLACES, STREAM, admit, ids, limit};
 use harness::fleet::Acts;
 use harness::scene::{LONG, SOON, Scene};
 use harness::scripts::Scripts;
@@ -19,25 +19,26 @@ fn break_gate(scripts: &Scripts) {
     scripts.server.cmd(&["SET", BROKEN_HELD, "x"]);
 }
 
-/// Adds a job to the room of a gate. It must pass that gate and, if it is given, another one.
-fn wait_in(scripts: &Scripts, room: &str, id: &str, other: Option<&str>) {
-    let gates = std::iter::once(room).chain(other).collect::<Vec<_>>().join("\n");
+/// Adds a job to the waiting list of a gate. It must pass that gate and, if it is given, another one.
+fn wait_in(scripts: &Scripts, waitlist: &str, id: &str, other: Option<&str>) {
+    let gates = std::iter::once(waitlist).chain(other).collect::<Vec<_>>().join("\n");
     let fields = ["type", "test", "id", id, "life", id, "created_ms", "1", "room_gates", &gates];
-    let added = scripts.server.cmd(&[&["XADD", &format!("sf:{{q}}:room:{room}"), "*"][..], &fields].concat());
+    let added =
+        scripts.server.cmd(&[&["XADD", &format!("sf:{{q}}:room:{waitlist}"), "*"][..], &fields].concat());
     let entry: String = redis::from_redis_value(added).unwrap();
-    scripts.server.cmd(&["HSET", ROOMS, room, "1"]);
-    scripts.server.cmd(&["HSET", PLACES, id, &format!("{entry} {room}")]);
+    scripts.server.cmd(&["HSET", LISTS, waitlist, "1"]);
+    scripts.server.cmd(&["HSET", PLACES, id, &format!("{entry} {waitlist}")]);
 }
 
-/// Lets jobs out of these rooms. Returns how many left, and the first error.
-fn drain(scripts: &Scripts, rooms: &[String]) -> (i64, String) {
+/// Lets jobs out of these waiting lists. Returns how many left, and the first error.
+fn drain(scripts: &Scripts, waitlists: &[String]) -> (i64, String) {
     let head = ["50", "262144", "0"].map(str::to_owned);
-    let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &[&head[..], rooms].concat());
+    let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &[&head[..], waitlists].concat());
     (left, redis::from_redis_value(rest[2].clone()).unwrap())
 }
 
 #[test]
-fn a_job_whose_second_gate_is_broken_stays_in_its_room_once() {
+fn a_job_whose_second_gate_is_broken_stays_in_its_waiting_list_once() {
     let scripts = Scripts::start();
     break_gate(&scripts);
     // Two full gates, whose places large jobs hold that wait in the lane: to check them takes all that one script may check.
@@ -53,55 +54,55 @@ fn a_job_whose_second_gate_is_broken_stays_in_its_room_once() {
         wait_in(&scripts, &gate, &format!("waits-{tenant}"), None);
     }
     wait_in(&scripts, "key:h.tenant=2", "one", Some(BROKEN));
-    let rooms: Vec<String> = (0..3).map(|tenant| format!("key:h.tenant={tenant}")).collect();
+    let waitlists: Vec<String> = (0..3).map(|tenant| format!("key:h.tenant={tenant}")).collect();
     for _ in 0..3 {
-        let (left, failed) = drain(&scripts, &rooms);
+        let (left, failed) = drain(&scripts, &waitlists);
         assert!(left == 0 && failed.contains("WRONGTYPE"), "{left} left: {failed}");
     }
     let copies = |stream: &str| ids(&scripts, stream).iter().filter(|id| *id == "one").count();
     assert_eq!([HIGH, STREAM, LOW, "sf:{q}:room:key:h.tenant=2"].map(copies), [0, 0, 0, 1]);
     scripts.server.cmd(&["DEL", BROKEN_HELD]);
-    assert_eq!(drain(&scripts, &rooms), (1, String::new()));
+    assert_eq!(drain(&scripts, &waitlists), (1, String::new()));
     assert_eq!((copies(HIGH), scripts.int(&["HLEN", BROKEN_HELD])), (1, 1));
 }
 
 #[test]
-fn one_script_tries_few_jobs_that_cannot_be_moved_in_however_many_rooms() {
+fn one_script_tries_few_jobs_that_cannot_be_moved_in_however_many_waiting_lists() {
     let scripts = Scripts::start();
     break_gate(&scripts);
-    let rooms: Vec<String> = (0..20).map(|tenant| format!("key:h.tenant={tenant}")).collect();
-    for room in &rooms {
+    let waitlists: Vec<String> = (0..20).map(|tenant| format!("key:h.tenant={tenant}")).collect();
+    for waitlist in &waitlists {
         for nth in 0..20 {
-            wait_in(&scripts, room, &format!("{room}-{nth}"), Some(BROKEN));
+            wait_in(&scripts, waitlist, &format!("{waitlist}-{nth}"), Some(BROKEN));
         }
     }
     let before = scripts.server.calls("xadd");
-    let (left, failed) = drain(&scripts, &rooms);
+    let (left, failed) = drain(&scripts, &waitlists);
     assert!(left == 0 && failed.contains("WRONGTYPE"), "{left} left: {failed}");
     let tried = scripts.server.calls("xadd") - before;
     assert!((1..=20).contains(&tried), "{tried} jobs were tried");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_room_between_those_that_cannot_be_emptied_has_its_turn() {
+async fn a_waiting_list_between_those_that_cannot_be_emptied_has_its_turn() {
     let scene = Scene::new().await;
     let gates = "sf:{default}:gates";
     scene.server.cmd(&["HSET", gates, "r:type:broken", RATE, "@rev", "1"]);
     scene.server.cmd(&["SET", "sf:{default}:held:type:broken", "x"]);
-    let add = |room: &str, id: &str, gates: &str| {
+    let add = |waitlist: &str, id: &str, gates: &str| {
         let fields = ["type", "test", "id", id, "life", id, "created_ms", "1", "room_gates", gates];
-        let key = format!("sf:{{default}}:room:{room}");
+        let key = format!("sf:{{default}}:room:{waitlist}");
         scene.server.cmd(&[&["XADD", &key, "*"][..], &fields].concat());
-        scene.server.cmd(&["HSET", "sf:{default}:rooms", room, "1"]);
+        scene.server.cmd(&["HSET", "sf:{default}:rooms", waitlist, "1"]);
     };
     for tenant in [0, 1, 2] {
-        let room = format!("key:h.tenant={tenant}");
+        let waitlist = format!("key:h.tenant={tenant}");
         let stuck = if tenant == 1 { 0 } else { 30 };
         for nth in 0..stuck {
-            add(&room, &format!("stuck-{tenant}-{nth}"), &format!("{room}\n{BROKEN}"));
+            add(&waitlist, &format!("stuck-{tenant}-{nth}"), &format!("{waitlist}\n{BROKEN}"));
         }
         if stuck == 0 {
-            add(&room, "free", &room);
+            add(&waitlist, "free", &waitlist);
         }
     }
     let handler = Acts::well();

@@ -1,4 +1,4 @@
-//! The scripts of gates and rooms: sent twice, too late, to a full server, and with keys of another type.
+//! The scripts of gates and waiting lists: sent twice, too late, to a full server, and with keys of another type.
 
 use redis::Value;
 
@@ -10,21 +10,21 @@ pub(super) const HIGH: &str = "sf:{q}:jobs:high";
 pub(super) const LOW: &str = "sf:{q}:jobs:low";
 pub(super) const DEAD: &str = "sf:{q}:dead";
 pub(super) const GATES: &str = "sf:{q}:gates";
-pub(super) const ROOMS: &str = "sf:{q}:rooms";
+pub(super) const LISTS: &str = "sf:{q}:rooms";
 pub(super) const PLACES: &str = "sf:{q}:rooms:places";
-const ROOM: &str = "sf:{q}:room:type:test";
+const LIST: &str = "sf:{q}:room:type:test";
 pub(super) const HELD: &str = "sf:{q}:held:type:test";
 const NOTHING: &str = "sf:{q}:offloaded:";
-const LIFE: &str = "1650000000000-0";
+const GENERATION: &str = "1650000000000-0";
 const PARK_KEYS: [&str; 9] =
-    [STREAM, "sf:{q}:receipts:me", "sf:{q}:cancels", ROOMS, PLACES, "sf:{q}:job:j", NOTHING, NOTHING, ROOM];
-pub(super) const ADMIT_KEYS: [&str; 6] = [GATES, ROOMS, STREAM, HIGH, STREAM, LOW];
-pub(super) const DRAIN_KEYS: [&str; 7] = [GATES, ROOMS, PLACES, DEAD, HIGH, STREAM, LOW];
+    [STREAM, "sf:{q}:receipts:me", "sf:{q}:cancels", LISTS, PLACES, "sf:{q}:job:j", NOTHING, NOTHING, LIST];
+pub(super) const ADMIT_KEYS: [&str; 6] = [GATES, LISTS, STREAM, HIGH, STREAM, LOW];
+pub(super) const DRAIN_KEYS: [&str; 7] = [GATES, LISTS, PLACES, DEAD, HIGH, STREAM, LOW];
 pub(super) const ONE: &str = r#"{"concurrency":1}"#;
 
 fn park(scripts: &Scripts, entry: &str) -> Value {
-    let fields = ["type", "test", "id", "j", "life", LIFE, "lane", "low", "room_gates", "type:test"];
-    let head = [entry, LIFE, "j", "0", "0", "test", "1700000000000", "type:test"];
+    let fields = ["type", "test", "id", "j", "life", GENERATION, "lane", "low", "room_gates", "type:test"];
+    let head = [entry, GENERATION, "j", "0", "0", "test", "1700000000000", "type:test"];
     let values = [&head[..], &fields].concat();
     scripts.call_each(source("park"), &PARK_KEYS, &[&values[..]]).remove(0)
 }
@@ -37,12 +37,12 @@ pub(super) fn admit_keys(stream: &'static str) -> [&'static str; 6] {
 }
 
 pub(super) fn admit(scripts: &Scripts, entry: &str, gates: &[&str]) -> (i64, Vec<Value>) {
-    scripts.call_one(source("admit"), &ADMIT_KEYS, &[&[entry, LIFE][..], gates].concat())
+    scripts.call_one(source("admit"), &ADMIT_KEYS, &[&[entry, GENERATION][..], gates].concat())
 }
 
-/// Gives back the places of these entries, and lets jobs out of these rooms. Returns how many left.
-pub(super) fn drain(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> i64 {
-    let Drained { left, failed, .. } = drain_whole(scripts, ended, rooms);
+/// Gives back the places of these entries, and lets jobs out of these waiting lists. Returns how many left.
+pub(super) fn drain(scripts: &Scripts, ended: &[&str], waitlists: &[&str]) -> i64 {
+    let Drained { left, failed, .. } = drain_whole(scripts, ended, waitlists);
     assert_eq!(failed, "");
     left
 }
@@ -54,11 +54,11 @@ pub(super) struct Drained {
     failed: String,
 }
 
-pub(super) fn drain_whole(scripts: &Scripts, ended: &[&str], rooms: &[&str]) -> Drained {
+pub(super) fn drain_whole(scripts: &Scripts, ended: &[&str], waitlists: &[&str]) -> Drained {
     let ends = ended.len().to_string();
     let mut args = vec!["50", "524288", ends.as_str()];
     args.extend(ended.iter().flat_map(|entry| ["type:test", entry, ""]));
-    args.extend(rooms);
+    args.extend(waitlists);
     let (left, rest) = scripts.call(source("drain"), &DRAIN_KEYS, &args);
     let failed = redis::from_redis_value(rest[2].clone()).unwrap();
     Drained { left, more: rest[1] == Value::Int(1), failed }
@@ -68,11 +68,11 @@ pub(super) fn limit(scripts: &Scripts, gate: &str, limits: &str) {
     scripts.server.cmd(&["HSET", GATES, &format!("r:{gate}"), limits]);
 }
 
-/// Adds a job to the room of the type, which must pass these gates.
-pub(super) fn wait_in_room(scripts: &Scripts, id: &str, gates: &str) {
+/// Adds a job to the waiting list of the type, which must pass these gates.
+pub(super) fn wait_in_waitlist(scripts: &Scripts, id: &str, gates: &str) {
     let fields = ["type", "test", "id", id, "life", id, "lane", "low", "room_gates", gates];
-    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &fields].concat());
-    scripts.server.cmd(&["HSET", ROOMS, "type:test", "1"]);
+    scripts.server.cmd(&[&["XADD", LIST, "*"][..], &fields].concat());
+    scripts.server.cmd(&["HSET", LISTS, "type:test", "1"]);
 }
 
 pub(super) fn ids(scripts: &Scripts, stream: &str) -> Vec<String> {
@@ -88,7 +88,7 @@ fn jobs_that_ask_together_get_the_places_that_are_left() {
     limit(&scripts, "type:test", r#"{"concurrency":2}"#);
     let entries = [0; 3].map(|_| scripts.delivered());
     let ask = || {
-        let values = entries.each_ref().map(|entry| [entry.as_str(), LIFE, "type:test"]);
+        let values = entries.each_ref().map(|entry| [entry.as_str(), GENERATION, "type:test"]);
         scripts.call_each(source("admit"), &ADMIT_KEYS, &values.each_ref().map(|values| &values[..]))
     };
     let refused = Value::Array(vec![Value::Int(2), Value::Int(1)]);
@@ -133,7 +133,7 @@ fn a_job_is_parked_once_however_often_that_is_sent() {
     let between = scripts.digest();
     assert_eq!(park(&scripts, &entry), Value::Int(1), "the same answer");
     assert_eq!(scripts.digest(), between);
-    let left = [STREAM, ROOM].map(|stream| scripts.int(&["XLEN", stream]));
+    let left = [STREAM, LIST].map(|stream| scripts.int(&["XLEN", stream]));
     assert_eq!((left, scripts.int(&["HLEN", PLACES])), ([0, 1], 1));
 }
 
@@ -151,9 +151,9 @@ fn a_job_that_another_process_settled_is_not_parked() {
 fn a_job_whose_cancellation_was_requested_is_not_parked() {
     let scripts = Scripts::start();
     let entry = scripts.delivered();
-    scripts.server.cmd(&["ZADD", "sf:{q}:cancels", "1", LIFE]);
+    scripts.server.cmd(&["ZADD", "sf:{q}:cancels", "1", GENERATION]);
     assert_eq!(park(&scripts, &entry), Value::Int(3));
-    assert_eq!(scripts.int(&["EXISTS", ROOM]), 0);
+    assert_eq!(scripts.int(&["EXISTS", LIST]), 0);
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn a_full_server_parks_jobs_and_lets_them_out() {
 }
 
 #[test]
-fn a_room_of_another_type_leaves_the_job_with_its_worker() {
+fn a_waiting_list_of_another_type_leaves_the_job_with_its_worker() {
     let scripts = Scripts::start();
     let entry = scripts.delivered();
-    scripts.server.cmd(&["SET", ROOM, "x"]);
+    scripts.server.cmd(&["SET", LIST, "x"]);
     let answer = park(&scripts, &entry);
     let Value::BulkString(why) = &answer else { panic!("{answer:?}") };
     let why = String::from_utf8_lossy(why);
-    assert!(why.contains("WRONGTYPE") && why.ends_with("(the room)"), "{why}");
+    assert!(why.contains("WRONGTYPE") && why.ends_with("(the waiting list)"), "{why}");
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (1, 0));
 }
 
@@ -225,11 +225,11 @@ fn a_rule_that_cannot_be_read_stops_its_own_jobs_only() {
 }
 
 #[test]
-fn jobs_leave_a_room_in_order_while_there_are_places() {
+fn jobs_leave_a_waiting_list_in_order_while_there_are_places() {
     let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     for id in ["a", "b"] {
-        wait_in_room(&scripts, id, "type:test");
+        wait_in_waitlist(&scripts, id, "type:test");
     }
     assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
     let between = scripts.digest();
@@ -238,13 +238,13 @@ fn jobs_leave_a_room_in_order_while_there_are_places() {
     let held: Vec<String> = redis::from_redis_value(scripts.server.cmd(&["HKEYS", HELD])).unwrap();
     assert_eq!(drain(&scripts, &[&held[0]], &["type:test"]), 1);
     assert_eq!(ids(&scripts, HIGH), ["a", "b"]);
-    assert_eq!(scripts.int(&["EXISTS", ROOMS, ROOM]), 0, "the room is empty");
+    assert_eq!(scripts.int(&["EXISTS", LISTS, LIST]), 0, "the waiting list is empty");
 }
 
 #[test]
 fn an_opened_gate_gives_its_jobs_back_to_their_own_lane() {
     let scripts = Scripts::start();
-    wait_in_room(&scripts, "a", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test");
     assert_eq!(drain(&scripts, &[], &["type:test"]), 1);
     assert_eq!(ids(&scripts, LOW), ["a"]);
     let fields = format!("{:?}", scripts.server.cmd(&["XRANGE", LOW, "-", "+"]));
@@ -255,8 +255,8 @@ fn an_opened_gate_gives_its_jobs_back_to_their_own_lane() {
 fn a_job_that_another_gate_refuses_holds_up_nobody() {
     let scripts = Scripts::start();
     scripts.server.cmd(&["HSET", GATES, "p:key:h.t=9", "1 0 ann\n"]);
-    wait_in_room(&scripts, "a", "type:test\nkey:h.t=9");
-    wait_in_room(&scripts, "b", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test\nkey:h.t=9");
+    wait_in_waitlist(&scripts, "b", "type:test");
     assert_eq!(drain(&scripts, &[], &["type:test"]), 2);
     assert_eq!(
         (ids(&scripts, "sf:{q}:room:key:h.t=9"), ids(&scripts, LOW)),
@@ -267,21 +267,21 @@ fn a_job_that_another_gate_refuses_holds_up_nobody() {
 }
 
 #[test]
-fn an_entry_that_is_not_a_job_does_not_block_its_room() {
+fn an_entry_that_is_not_a_job_does_not_block_its_waiting_list() {
     let scripts = Scripts::start();
     let many: Vec<String> = (0..4002).map(|nth| nth.to_string()).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
-    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &many].concat());
-    scripts.server.cmd(&["XADD", ROOM, "*", "lane", "low"]);
-    scripts.server.cmd(&["XADD", ROOM, "*", "neither", "id nor type"]);
-    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&[&["XADD", LIST, "*"][..], &many].concat());
+    scripts.server.cmd(&["XADD", LIST, "*", "lane", "low"]);
+    scripts.server.cmd(&["XADD", LIST, "*", "neither", "id nor type"]);
+    wait_in_waitlist(&scripts, "a", "type:test");
     assert_eq!(drain(&scripts, &[], &["type:test"]), 4);
     assert_eq!((ids(&scripts, LOW), ids(&scripts, STREAM)), (vec!["a".into()], vec![String::new()]));
     assert_eq!(scripts.int(&["XLEN", DEAD]), 2);
 }
 
 #[test]
-fn large_jobs_of_a_full_gate_delay_no_other_room() {
+fn large_jobs_of_a_full_gate_delay_no_other_waiting_list() {
     let scripts = Scripts::start();
     limit(&scripts, "type:test", ONE);
     let entry = scripts.delivered();
@@ -299,9 +299,9 @@ fn large_jobs_of_a_full_gate_delay_no_other_room() {
         "payload",
         payload.as_str(),
     ];
-    scripts.server.cmd(&[&["XADD", ROOM, "*"][..], &large].concat());
+    scripts.server.cmd(&[&["XADD", LIST, "*"][..], &large].concat());
     scripts.server.cmd(&["XADD", "sf:{q}:room:type:free", "*", "type", "free", "id", "small"]);
-    scripts.server.cmd(&["HSET", ROOMS, "type:test", "1", "type:free", "1"]);
+    scripts.server.cmd(&["HSET", LISTS, "type:test", "1", "type:free", "1"]);
     let drained = drain_whole(&scripts, &[], &["type:test", "type:free"]);
     assert_eq!((drained.left, drained.more, drained.failed.as_str()), (1, false, ""));
     assert!(ids(&scripts, STREAM).contains(&"small".to_owned()));
@@ -310,23 +310,23 @@ fn large_jobs_of_a_full_gate_delay_no_other_room() {
 #[test]
 fn a_job_leaves_once_even_if_its_place_cannot_be_forgotten() {
     let scripts = Scripts::start();
-    wait_in_room(&scripts, "a", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test");
     scripts.server.cmd(&["SET", PLACES, "x"]);
     let drained = drain_whole(&scripts, &[], &["type:test"]);
     assert!(drained.left == 1 && drained.failed.contains("WRONGTYPE"), "{}", drained.failed);
     assert_eq!(drain_whole(&scripts, &[], &["type:test"]).left, 0);
-    assert_eq!((ids(&scripts, LOW), scripts.int(&["EXISTS", ROOM])), (vec!["a".to_owned()], 0));
+    assert_eq!((ids(&scripts, LOW), scripts.int(&["EXISTS", LIST])), (vec!["a".to_owned()], 0));
 }
 
 #[test]
-fn what_cannot_be_set_aside_does_not_block_its_room() {
+fn what_cannot_be_set_aside_does_not_block_its_waiting_list() {
     let scripts = Scripts::start();
     scripts.server.cmd(&["SET", DEAD, "x"]);
-    scripts.server.cmd(&["XADD", ROOM, "*", "lane", "low"]);
-    wait_in_room(&scripts, "a", "type:test");
+    scripts.server.cmd(&["XADD", LIST, "*", "lane", "low"]);
+    wait_in_waitlist(&scripts, "a", "type:test");
     let drained = drain_whole(&scripts, &[], &["type:test"]);
     assert!(drained.left == 1 && drained.failed.contains("WRONGTYPE"), "{}", drained.failed);
-    assert_eq!((ids(&scripts, LOW), scripts.int(&["XLEN", ROOM])), (vec!["a".to_owned()], 1));
+    assert_eq!((ids(&scripts, LOW), scripts.int(&["XLEN", LIST])), (vec!["a".to_owned()], 1));
 }
 
 #[test]
@@ -335,17 +335,17 @@ fn jobs_that_cannot_be_moved_block_nobody_behind_them() {
     scripts.server.cmd(&["SET", LOW, "x"]);
     let stuck: Vec<String> = (0..50).map(|nth| format!("stuck-{nth:02}")).collect();
     for id in &stuck {
-        wait_in_room(&scripts, id, "type:test");
+        wait_in_waitlist(&scripts, id, "type:test");
     }
-    scripts.server.cmd(&["XADD", ROOM, "*", "id", "free", "type", "test", "lane", "normal"]);
+    scripts.server.cmd(&["XADD", LIST, "*", "id", "free", "type", "test", "lane", "normal"]);
     let passes = (1..=5).find(|_| drain_whole(&scripts, &[], &["type:test"]).left == 1);
-    assert_eq!((passes, scripts.int(&["XLEN", ROOM])), (Some(3), 50));
+    assert_eq!((passes, scripts.int(&["XLEN", LIST])), (Some(3), 50));
     assert!(ids(&scripts, STREAM).contains(&"free".to_owned()));
     scripts.server.cmd(&["DEL", LOW]);
     assert_eq!(drain(&scripts, &[], &["type:test"]), 50);
     let mut moved = ids(&scripts, LOW);
     moved.sort();
-    assert_eq!((moved, scripts.int(&["XLEN", ROOM]), scripts.int(&["EXISTS", PLACES])), (stuck, 0, 0));
+    assert_eq!((moved, scripts.int(&["XLEN", LIST]), scripts.int(&["EXISTS", PLACES])), (stuck, 0, 0));
 }
 
 #[test]
@@ -379,7 +379,7 @@ fn one_script_checks_few_of_the_entries_that_hold_places() {
         for member in &ended {
             scripts.server.cmd(&["HSET", &held, member, "1"]);
         }
-        scripts.server.cmd(&["HSET", ROOMS, name, "1"]);
+        scripts.server.cmd(&["HSET", LISTS, name, "1"]);
         scripts.server.cmd(&["XADD", &format!("sf:{{q}}:room:{name}"), "*", "type", "test"]);
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -404,7 +404,7 @@ fn a_script_reads_none_of_the_entries_that_hold_places() {
         for member in &waiting {
             scripts.server.cmd(&["HSET", &format!("sf:{{q}}:held:{name}"), member, "1"]);
         }
-        scripts.server.cmd(&["HSET", ROOMS, name, "1"]);
+        scripts.server.cmd(&["HSET", LISTS, name, "1"]);
         scripts.server.cmd(&["XADD", &format!("sf:{{q}}:room:{name}"), "*", "type", "test"]);
     }
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -417,9 +417,9 @@ fn a_script_reads_none_of_the_entries_that_hold_places() {
 }
 
 #[test]
-fn nobody_leaves_a_room_of_a_closed_queue() {
+fn nobody_leaves_a_waiting_list_of_a_closed_queue() {
     let scripts = Scripts::start();
-    wait_in_room(&scripts, "a", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test");
     scripts.server.cmd(&["HSET", GATES, "p:queue", "1 0 ann\n"]);
     assert_eq!(drain(&scripts, &[], &["type:test"]), 0);
     scripts.server.cmd(&["HSET", GATES, "p:queue", "1 2 ann\n"]);
@@ -482,17 +482,17 @@ fn rules_that_are_over_or_replaced_are_not_counted() {
 }
 
 #[test]
-fn an_index_of_rooms_that_was_deleted_is_made_again() {
+fn an_index_of_waiting_lists_that_was_deleted_is_made_again() {
     let scripts = Scripts::start();
-    wait_in_room(&scripts, "a", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test");
     scripts.server.cmd(&["HSET", PLACES, "a", "1-0 type:test", "b", "1-0 type:gone"]);
-    scripts.server.cmd(&["DEL", ROOMS]);
-    let (_, rest) = scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["0"]);
+    scripts.server.cmd(&["DEL", LISTS]);
+    let (_, rest) = scripts.call(source("waitlists"), &[GATES, LISTS, PLACES], &["0"]);
     assert_eq!(
         (rest.len(), &rest[1], &rest[3]),
         (4, &Value::BulkString(b"type:test".to_vec()), &Value::Int(1))
     );
-    scripts.server.cmd(&["DEL", ROOMS]);
-    scripts.call(source("rooms"), &[GATES, ROOMS, PLACES], &["17"]);
-    assert_eq!(scripts.int(&["EXISTS", ROOMS]), 0, "only the first page looks");
+    scripts.server.cmd(&["DEL", LISTS]);
+    scripts.call(source("waitlists"), &[GATES, LISTS, PLACES], &["17"]);
+    assert_eq!(scripts.int(&["EXISTS", LISTS]), 0, "only the first page looks");
 }

@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::scripts::{DEAD, GATES, HIGH, LOW, PLACES, ROOMS, STREAM};
+use super::scripts::{DEAD, GATES, HIGH, LISTS, LOW, PLACES, STREAM};
 use harness::scene::SOON;
 use harness::scripts::Scripts;
 use harness::scripts::{sha, source};
@@ -11,7 +11,7 @@ use harness::wait::until;
 const FAIR: &str = "sf:{q}:fair";
 const RING: &str = "sf:{q}:fair:normal";
 pub(super) const KEYS: [&str; 11] =
-    [GATES, ROOMS, PLACES, DEAD, FAIR, HIGH, STREAM, LOW, "sf:{q}:fair:high", RING, "sf:{q}:fair:low"];
+    [GATES, LISTS, PLACES, DEAD, FAIR, HIGH, STREAM, LOW, "sf:{q}:fair:high", RING, "sf:{q}:fair:low"];
 
 /// Entries with their fields.
 type Entries = Vec<(String, Vec<String>)>;
@@ -19,17 +19,17 @@ type Entries = Vec<(String, Vec<String>)>;
 /// What one call did.
 #[derive(Debug, PartialEq, Eq)]
 struct Done {
-    sorted: i64,
+    held_back: i64,
     left: i64,
     more: bool,
-    has_rooms: bool,
+    has_waitlists: bool,
     failed: String,
 }
 
 /// The arguments of a call that has seen nothing in a lane.
 const NOTHING_SEEN: [&str; 4] = ["", "", "0", "0"];
 
-/// The same for all lanes.
+/// The arguments of a call that has seen nothing in any lane.
 pub(super) fn nothing_seen<'a>() -> impl Iterator<Item = &'a str> {
     let nothing: [&'a str; 4] = NOTHING_SEEN;
     [nothing; 3].into_iter().flatten()
@@ -58,11 +58,16 @@ fn share_seen(scripts: &Scripts, window: &str, seen: &[String], names: &[&str]) 
     let names = names.iter().map(|name| (*name).to_owned());
     let args: Vec<String> =
         [window, "100", "524288"].map(str::to_owned).into_iter().chain(seen.to_vec()).chain(names).collect();
-    let (sorted, rest) = scripts.call(source("share"), &KEYS, &args);
+    let (held_back, rest) = scripts.call(source("share"), &KEYS, &args);
     let number = |nth: usize| redis::from_redis_value::<i64>(rest[nth].clone()).unwrap();
     let text = |nth: usize| redis::from_redis_value::<String>(rest[nth].clone()).unwrap();
-    let done =
-        Done { sorted, left: number(0), more: number(1) == 1, has_rooms: number(2) == 1, failed: text(3) };
+    let done = Done {
+        held_back,
+        left: number(0),
+        more: number(1) == 1,
+        has_waitlists: number(2) == 1,
+        failed: text(3),
+    };
     (done, [text(4), text(5), text(6)])
 }
 
@@ -76,7 +81,7 @@ fn share_names(scripts: &Scripts, window: &str, names: &[&str]) -> Done {
     let lanes = [HIGH, STREAM, LOW].into_iter().zip(&marks);
     let seen: Vec<_> = lanes.flat_map(|(stream, mark)| look(scripts, stream, mark, 100)).collect();
     let (next, _) = share_seen(scripts, window, &seen, names);
-    Done { sorted: first.sorted + next.sorted, left: first.left + next.left, ..next }
+    Done { held_back: first.held_back + next.held_back, left: first.left + next.left, ..next }
 }
 
 fn share(scripts: &Scripts, window: &str) -> Done {
@@ -122,7 +127,7 @@ fn a_queue_without_a_flood_is_left_alone() {
     let scripts = shared("{}");
     add(&scripts, "a", 8);
     let before = scripts.digest();
-    let nothing = Done { sorted: 0, left: 0, more: false, has_rooms: false, failed: String::new() };
+    let nothing = Done { held_back: 0, left: 0, more: false, has_waitlists: false, failed: String::new() };
     assert_eq!(share(&scripts, "8"), nothing);
     assert_eq!(scripts.digest(), before);
     scripts.server.cmd(&["HDEL", GATES, "f:fair"]);
@@ -172,7 +177,7 @@ fn a_flood_delays_another_value_by_no_more_than_the_window() {
         rounds += 1;
         assert!(rounds < 3, "{ran}");
     }
-    // A value without a room need not wait for a turn.
+    // A value without a waiting list need not wait for a turn.
     add(&scripts, "c", 1);
     share_all(&scripts, "4");
     assert!(run_all(&scripts).contains('c'));
@@ -182,7 +187,7 @@ fn a_flood_delays_another_value_by_no_more_than_the_window() {
     }
     assert_eq!(ran.matches('a').count(), 500 - 3, "{}", ran.len());
     share_all(&scripts, "100");
-    let left = [ROOMS, PLACES, FAIR, RING, "sf:{q}:room:fair:normal:=a"];
+    let left = [LISTS, PLACES, FAIR, RING, "sf:{q}:room:fair:normal:=a"];
     assert_eq!(left.map(|key| scripts.int(&["EXISTS", key])), [0; 5]);
 }
 
@@ -213,7 +218,7 @@ fn a_sorted_job_keeps_its_identity() {
     let plain = add(&["h.t", "a"]);
     add(&["h.t", "a", "id", "own", "life", "5-5", "created_ms", "5"]);
     scripts.server.cmd(&["HSET", "sf:{q}:job:own", "life", "5-5", "entry", "9-9"]);
-    assert_eq!(share(&scripts, "0").sorted, 2);
+    assert_eq!(share(&scripts, "0").held_back, 2);
     let place: String = redis::from_redis_value(scripts.server.cmd(&["HGET", PLACES, &plain])).unwrap();
     assert!(place.ends_with(" fair:normal:=a"), "{place}");
     let of_record = scripts.server.cmd(&["HGET", "sf:{q}:job:own", "entry"]);
@@ -236,8 +241,8 @@ fn what_only_a_worker_can_judge_stays_in_the_lane() {
     let large = "x".repeat(200_000);
     for fields in [["no", "type"], ["lane", "low"], ["created_ms", "5"], ["payload", large.as_str()]] {
         let job_type = if fields[0] == "no" { "kind" } else { "type" };
-        let life = if fields[0] == "lane" { "life" } else { "other" };
-        scripts.server.cmd(&["XADD", STREAM, "*", job_type, "test", life, "5-5", fields[0], fields[1]]);
+        let generation = if fields[0] == "lane" { "life" } else { "other" };
+        scripts.server.cmd(&["XADD", STREAM, "*", job_type, "test", generation, "5-5", fields[0], fields[1]]);
     }
     share_all(&scripts, "0");
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", PLACES])), (4, 0));
@@ -252,7 +257,7 @@ fn a_producer_that_writes_the_field_lane_waits_for_its_turn_too() {
         scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "lane", lane]);
     }
     scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "lane", "normal", "life", "5-5"]);
-    assert_eq!(share(&scripts, "0").sorted, 4);
+    assert_eq!(share(&scripts, "0").held_back, 4);
     // In the lane `high`, an entry of the fleet holds places in gates.
     let high = ["XADD", HIGH, "*", "type", "test", "h.t", "a", "lane", "high"];
     scripts.server.cmd(&high);
@@ -262,22 +267,22 @@ fn a_producer_that_writes_the_field_lane_waits_for_its_turn_too() {
 }
 
 #[test]
-fn very_many_values_share_some_rooms() {
+fn very_many_values_share_some_waiting_lists() {
     let scripts = shared("{}");
     let add =
         "for nth = 1, 1100 do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'h.t', nth) end return 0";
     scripts.server.cmd(&["EVAL", add, "1", STREAM]);
     share_all(&scripts, "0");
-    let rooms = scripts.int(&["LLEN", RING]);
-    assert!((1001..=1016).contains(&rooms), "{rooms}");
-    assert_eq!((scripts.int(&["HLEN", ROOMS]), scripts.int(&["HLEN", PLACES])), (rooms, 1100));
+    let waitlists = scripts.int(&["LLEN", RING]);
+    assert!((1001..=1016).contains(&waitlists), "{waitlists}");
+    assert_eq!((scripts.int(&["HLEN", LISTS]), scripts.int(&["HLEN", PLACES])), (waitlists, 1100));
     scripts.server.cmd(&["HDEL", GATES, "f:fair"]);
     share_all(&scripts, "");
-    assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", RING, ROOMS])), (1100, 0));
+    assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["EXISTS", RING, LISTS])), (1100, 0));
 }
 
 #[test]
-fn values_that_no_name_can_have_share_a_room() {
+fn values_that_no_name_can_have_share_a_waiting_list() {
     let scripts = shared("{}");
     let long = vec![b'x'; 129];
     let values: [&[u8]; 7] =
@@ -286,7 +291,7 @@ fn values_that_no_name_can_have_share_a_room() {
         let add = [b"XADD".as_slice(), STREAM.as_bytes(), b"*", b"type", b"test", b"h.t", value];
         scripts.server.cmd(&add);
     }
-    assert_eq!(share(&scripts, "0").sorted, 7);
+    assert_eq!(share(&scripts, "0").held_back, 7);
     let length = |kind: &str| scripts.int(&["XLEN", &format!("sf:{{q}}:room:fair:normal:{kind}")]);
     assert_eq!(["=zo\u{eb}", "?", ""].map(length), [1, 5, 1]);
 }
@@ -296,7 +301,7 @@ fn a_full_server_shares_jobs_too() {
     let scripts = shared("{}");
     add(&scripts, "a", 50);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "100000"]);
-    assert_eq!(share(&scripts, "4").sorted, 49);
+    assert_eq!(share(&scripts, "4").held_back, 49);
     assert_eq!((scripts.int(&["XLEN", STREAM]), scripts.int(&["HLEN", PLACES])), (4, 46));
 }
 
@@ -308,13 +313,13 @@ fn a_ring_that_was_lost_is_made_again() {
     scripts.server.cmd(&["DEL", RING, FAIR]);
     assert_eq!(run_all(&scripts), "aaaa");
     assert_eq!(share(&scripts, "4").left, 0);
-    assert!(share_names(&scripts, "", &["fair:normal:=a", "fair:normal:=gone"]).has_rooms);
+    assert!(share_names(&scripts, "", &["fair:normal:=a", "fair:normal:=gone"]).has_waitlists);
     assert_eq!(share(&scripts, "4").left, 4);
     assert_eq!(scripts.int(&["LLEN", RING]), 1);
 }
 
 #[test]
-fn a_room_that_its_ring_has_lost_gets_its_turns_again() {
+fn a_waiting_list_that_its_ring_has_lost_gets_its_turns_again() {
     let scripts = shared("{}");
     add(&scripts, "a", 20);
     share_all(&scripts, "4");
@@ -322,7 +327,7 @@ fn a_room_that_its_ring_has_lost_gets_its_turns_again() {
     add(&scripts, "b", 20);
     share_all(&scripts, "4");
     let names = ["fair:normal:=gone", "fair:normal:=a", "fair:normal:=b"];
-    until("the ring to have both rooms", SOON, || {
+    until("the ring to have both waiting lists", SOON, || {
         share_names(&scripts, "", &names);
         scripts.int(&["LLEN", RING]) > 1
     });
@@ -358,7 +363,7 @@ fn a_login_that_may_not_delete_entries_moves_none() {
 fn a_job_with_several_ids_leaves_no_trace_in_the_places() {
     let scripts = shared("{}");
     scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "h.t", "a", "id", "one", "id", "two"]);
-    assert_eq!(share(&scripts, "0").sorted, 1);
+    assert_eq!(share(&scripts, "0").held_back, 1);
     let ids: Vec<String> = redis::from_redis_value(scripts.server.cmd(&["HKEYS", PLACES])).unwrap();
     assert_eq!(ids, ["two"], "workers read the last one");
     assert_eq!(share(&scripts, "2").left, 1);
@@ -366,7 +371,7 @@ fn a_job_with_several_ids_leaves_no_trace_in_the_places() {
 }
 
 #[test]
-fn a_room_of_another_type_delays_no_other() {
+fn a_waiting_list_of_another_type_delays_no_other() {
     let scripts = shared("{}");
     add(&scripts, "a", 20);
     add(&scripts, "b", 20);
@@ -377,12 +382,12 @@ fn a_room_of_another_type_delays_no_other() {
 }
 
 #[test]
-fn an_entry_of_a_room_that_is_no_job_blocks_nothing() {
+fn an_entry_of_a_waiting_list_that_is_no_job_blocks_nothing() {
     let scripts = shared("{}");
     add(&scripts, "a", 20);
     share_all(&scripts, "4");
-    let room = "sf:{q}:room:fair:normal:=a";
-    scripts.server.cmd(&["XADD", room, "*", "lane", "low"]);
+    let waitlist = "sf:{q}:room:fair:normal:=a";
+    scripts.server.cmd(&["XADD", waitlist, "*", "lane", "low"]);
     add(&scripts, "a", 1);
     let mut ran = String::new();
     for _ in 0..10 {
@@ -398,7 +403,7 @@ fn nothing_moves_while_the_queue_is_paused() {
     add(&scripts, "a", 20);
     scripts.server.cmd(&["HSET", GATES, "p:queue", "1 0 ann\n"]);
     let before = scripts.digest();
-    assert_eq!(share(&scripts, "4").sorted, 0);
+    assert_eq!(share(&scripts, "4").held_back, 0);
     assert_eq!(scripts.digest(), before);
 }
 
@@ -422,7 +427,7 @@ fn a_note_that_names_no_entry_does_not_stop_the_sorting() {
     add(&scripts, "a", 50);
     scripts.server.cmd(&["HSET", FAIR, "normal", "x"]);
     let done = share(&scripts, "8");
-    assert!(done.failed.is_empty() && done.sorted > 30, "{done:?}");
+    assert!(done.failed.is_empty() && done.held_back > 30, "{done:?}");
 }
 
 #[test]
@@ -438,11 +443,11 @@ fn a_script_reads_no_entry_that_its_caller_has_not_seen() {
         .collect();
     // What comes meanwhile is sorted later, although others are let out behind it.
     add(&scripts, "b", 3);
-    assert_eq!(share_seen(&scripts, "4", &seen, &[]).0.sorted, 19);
+    assert_eq!(share_seen(&scripts, "4", &seen, &[]).0.held_back, 19);
     run_all(&scripts);
     // What another worker has sorted meanwhile is not sorted again.
     let (again, marks) = share_seen(&scripts, "4", &seen, &[]);
-    assert_eq!((again.sorted, again.left, again.more), (0, 0, true));
+    assert_eq!((again.held_back, again.left, again.more), (0, 0, true));
     assert!(!marks[1].is_empty(), "{marks:?}");
     share_all(&scripts, "4");
     let mut ran = String::new();
@@ -474,7 +479,7 @@ fn jobs_that_come_while_others_are_let_out_wait_for_their_turns() {
 }
 
 #[test]
-fn jobs_that_were_let_out_and_cancelled_keep_no_others_in_their_rooms() {
+fn jobs_that_were_let_out_and_cancelled_keep_no_others_in_their_waiting_lists() {
     let scripts = shared("{}");
     add(&scripts, "a", 20);
     share_all(&scripts, "4");

@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::scripts::{
-    DRAIN_KEYS, HIGH, ONE, admit, admit_keys, drain, drain_whole, ids, limit, wait_in_room,
+    DRAIN_KEYS, HIGH, ONE, admit, admit_keys, drain, drain_whole, ids, limit, wait_in_waitlist,
 };
 use harness::scripts::Scripts;
 use harness::scripts::{jobs_args, source};
@@ -32,10 +32,10 @@ fn a_job_that_two_full_gates_refuse_in_turn_gets_its_turn() {
     let runs = full_gates(&scripts);
     let free = |gate: &str| drop(scripts.server.cmd(&["HDEL", &held(gate), &runs]));
     let fill = |gate: &str| drop(scripts.server.cmd(&["HSET", &held(gate), &runs, "1"]));
-    wait_in_room(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
+    wait_in_waitlist(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
     for gate in [TYPE, TENANT] {
         free(gate);
-        assert_eq!(drain(&scripts, &[], &[gate]), 1, "it moves to the room of the other gate");
+        assert_eq!(drain(&scripts, &[], &[gate]), 1, "it moves to the waiting list of the other gate");
         fill(gate);
     }
     assert_eq!(scripts.int(&["EXISTS", CLAIMS[0], CLAIMS[1]]), 0, "it has not waited for long");
@@ -62,7 +62,7 @@ fn a_job_that_cannot_claim_places_moves_once() {
     let runs = full_gates(&scripts);
     let rule = r#"{"concurrency":1,"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}}"#;
     limit(&scripts, "key:h.t", rule);
-    wait_in_room(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
+    wait_in_waitlist(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
     let free = |gate: &str| {
         let other = if gate == TYPE { TENANT } else { TYPE };
         scripts.server.cmd(&["HDEL", &held(gate), &runs]);
@@ -76,8 +76,8 @@ fn a_job_that_cannot_claim_places_moves_once() {
     free(TYPE);
     for _ in 0..3 {
         drain_whole(&scripts, &[], &[TYPE]);
-        let rooms = [TYPE, TENANT].map(|gate| ids(&scripts, &format!("sf:{{q}}:room:{gate}")));
-        assert_eq!(rooms.concat(), ["patient"]);
+        let waitlists = [TYPE, TENANT].map(|gate| ids(&scripts, &format!("sf:{{q}}:room:{gate}")));
+        assert_eq!(waitlists.concat(), ["patient"]);
     }
 }
 
@@ -86,7 +86,7 @@ fn a_claim_of_a_job_that_is_gone_holds_up_nobody() {
     let scripts = Scripts::start();
     limit(&scripts, TYPE, r#"{"concurrency":2}"#);
     for (id, claim) in [("a", "1-1\nkey:h.t=1\ntype:test"), ("b", "nonsense")] {
-        wait_in_room(&scripts, id, TYPE);
+        wait_in_waitlist(&scripts, id, TYPE);
         scripts.server.cmd(&["SET", CLAIMS[0], claim]);
         assert_eq!(drain(&scripts, &[], &[TYPE]), 1, "{claim}");
     }
@@ -97,7 +97,7 @@ fn a_claim_of_a_job_that_is_gone_holds_up_nobody() {
 fn a_claim_ends_by_itself() {
     let scripts = Scripts::start();
     let runs = full_gates(&scripts);
-    wait_in_room(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
+    wait_in_waitlist(&scripts, "patient", &format!("{TYPE}\n{TENANT}"));
     for gate in [TYPE, TENANT, TYPE] {
         scripts.server.cmd(&["HDEL", &held(gate), &runs]);
         assert_eq!(drain(&scripts, &[], &[gate]), 1);
@@ -152,7 +152,7 @@ fn a_rate_lets_out_no_more_jobs_than_may_start_at_once_while_no_worker_reads_the
     let breaker = r#""breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":1000}"#;
     limit(&scripts, TYPE, &format!(r#"{{"rate":{{"n":2,"per_ms":200,"burst":1}},{breaker}}}"#));
     for id in ["a", "b", "c", "d", "e", "f", "g", "h"] {
-        wait_in_room(&scripts, id, TYPE);
+        wait_in_waitlist(&scripts, id, TYPE);
     }
     let soon = std::time::Duration::from_secs(20);
     let left = || scripts.int(&["XLEN", "sf:{q}:room:type:test"]);
@@ -188,11 +188,11 @@ fn a_rate_lets_out_no_more_jobs_than_may_start_at_once_while_no_worker_reads_the
 }
 
 #[test]
-fn a_breaker_that_opens_stops_jobs_that_have_left_the_room() {
+fn a_breaker_that_opens_stops_jobs_that_have_left_the_waiting_list() {
     let (scripts, breaker) = (Scripts::start(), "sf:{q}:breaker:type:test");
     limit(&scripts, TYPE, r#"{"breaker":{"ratio":0.5,"min":2,"window_ms":60000,"cooldown_ms":100000}}"#);
     for id in ["a", "b", "c"] {
-        wait_in_room(&scripts, id, TYPE);
+        wait_in_waitlist(&scripts, id, TYPE);
     }
     assert_eq!(drain(&scripts, &[], &[TYPE]), 3);
     let entries = read_let_out(&scripts);
@@ -213,7 +213,7 @@ fn one_script_lets_out_few_jobs_with_many_gates() {
     for nth in 0..50 {
         let others = (0..9).map(|field| format!("key:h.k{field}={nth}"));
         let gates: Vec<String> = std::iter::once(TYPE.to_owned()).chain(others).collect();
-        wait_in_room(&scripts, &nth.to_string(), &gates.join("\n"));
+        wait_in_waitlist(&scripts, &nth.to_string(), &gates.join("\n"));
     }
     let drained = drain_whole(&scripts, &[], &[TYPE]);
     assert_eq!((drained.left, drained.more), (8, true));
@@ -224,7 +224,7 @@ fn one_script_lets_out_fewer_jobs_if_a_breaker_counts_many_ends() {
     let scripts = Scripts::start();
     limit(&scripts, TYPE, r#"{"breaker":{"ratio":0.5,"min":200,"window_ms":60000,"cooldown_ms":1000}}"#);
     for nth in 0..50 {
-        wait_in_room(&scripts, &nth.to_string(), TYPE);
+        wait_in_waitlist(&scripts, &nth.to_string(), TYPE);
     }
     let ended: Vec<String> = (1..=100).map(|nth| format!("normal {nth}-0")).collect();
     for member in &ended {

@@ -7,7 +7,7 @@ use redis::Value;
 use streamfleet::Broker;
 
 use super::scripts::{
-    ADMIT_KEYS, DRAIN_KEYS, GATES, HIGH, LOW, ONE, PLACES, ROOMS, STREAM, limit, wait_in_room,
+    ADMIT_KEYS, DRAIN_KEYS, GATES, HIGH, LISTS, LOW, ONE, PLACES, STREAM, limit, wait_in_waitlist,
 };
 use super::share::{KEYS as SHARE_KEYS, nothing_seen};
 use harness::fleet::config;
@@ -111,16 +111,16 @@ async fn a_worker_shares_small_jobs_and_leaves_large_ones_in_their_lane() {
         scripts.server.cmd(&["EVAL", add, "1", STREAM, jobs, tenant]);
         (0..2).for_each(|_| drop(add_large(&scripts, STREAM)));
     }
-    let (mut sorted, mut left) = (0, 0);
+    let (mut held_back, mut left) = (0, 0);
     loop {
         let shared = queue.share(Some(8), &[]).await.unwrap();
-        (sorted, left) = (sorted + shared.sorted, left + shared.left);
+        (held_back, left) = (held_back + shared.held_back, left + shared.left);
         if !shared.more {
             break;
         }
     }
     // The large ones have their places in the window.
-    assert_eq!((scripts.int(&["XLEN", STREAM]), sorted - left), (8, 301 - 4));
+    assert_eq!((scripts.int(&["XLEN", STREAM]), held_back - left), (8, 301 - 4));
     let large = "local count = 0 for _, entry in ipairs(redis.call('XRANGE', KEYS[1], '-', '+')) do \
         if entry[2][5] == 'payload' then count = count + 1 end end return count";
     assert_eq!(scripts.int(&["EVAL", large, "1", STREAM]), 4);
@@ -153,7 +153,7 @@ fn a_gate_with_a_rate_reads_none_of_the_entries_that_it_has_let_out() {
     let waits = add_large(&scripts, HIGH);
     let unstarted = "sf:{q}:unstarted:type:test";
     scripts.server.cmd(&["HSET", unstarted, &format!("high {waits}"), "1"]);
-    wait_in_room(&scripts, "a", "type:test");
+    wait_in_waitlist(&scripts, "a", "type:test");
     called(&scripts, "drain", &DRAIN_KEYS, &["50", "524288", "0", "type:test"]);
     assert_eq!(scripts.int(&["HLEN", unstarted]), 1);
     scripts.server.cmd(&["XDEL", HIGH, &waits]);
@@ -162,7 +162,7 @@ fn a_gate_with_a_rate_reads_none_of_the_entries_that_it_has_let_out() {
 }
 
 #[test]
-fn a_worker_that_takes_jobs_from_a_room_reads_nothing_that_waits_in_a_lane() {
+fn a_worker_that_takes_jobs_from_a_waiting_list_reads_nothing_that_waits_in_a_lane() {
     let scripts = Scripts::start();
     // One entry is pending without a body, so the numbers do not show that another waits.
     for stream in [HIGH, STREAM, LOW] {
@@ -172,10 +172,10 @@ fn a_worker_that_takes_jobs_from_a_room_reads_nothing_that_waits_in_a_lane() {
         scripts.server.cmd(&["XDEL", stream, &gone]);
         add_large(&scripts, stream);
     }
-    let room = "sf:{q}:room:unknown:test";
-    scripts.server.cmd(&["XADD", room, "*", "type", "test", "id", "a", "life", "1-1"]);
-    scripts.server.cmd(&["HSET", ROOMS, "unknown:test", "1"]);
-    let keys = [room, GATES, ROOMS, PLACES, "sf:{q}:rooms:asked", "sf:{q}:dead", HIGH, STREAM, LOW];
+    let waitlist = "sf:{q}:room:unknown:test";
+    scripts.server.cmd(&["XADD", waitlist, "*", "type", "test", "id", "a", "life", "1-1"]);
+    scripts.server.cmd(&["HSET", LISTS, "unknown:test", "1"]);
+    let keys = [waitlist, GATES, LISTS, PLACES, "sf:{q}:rooms:asked", "sf:{q}:dead", HIGH, STREAM, LOW];
     called(&scripts, "take", &keys, &["unknown:test", "me", "50", "262144", "", "", ""]);
     assert_eq!([HIGH, STREAM, LOW].map(|stream| scripts.int(&["XLEN", stream])), [2, 1, 1]);
 }
@@ -210,14 +210,14 @@ fn the_search_for_deleted_letters_reads_none_of_those_that_exist() {
 /// Who adds a script here must know how large the entries are that it reads. Those of lanes may have any size.
 #[test]
 fn every_script_that_reads_entries_is_known() {
-    // Before a script writes an entry to a room, or a letter, large fields get a key of their own.
-    let rooms = ["drain", "park", "rooms", "take"];
+    // Before a script writes an entry to a waiting list, or a letter, large fields get a key of their own.
+    let waitlists = ["drain", "park", "waitlist_jobs", "rooms", "take"];
     let letters = ["begin", "bury", "decide", "drop", "edit", "recount", "replay", "task_replay"];
     // Notes in the audit, and samples of the queue.
     let notes = ["audit", "incident_ack", "sample", "task_put", "task_set"];
     // The caller has seen that these are small; the holder of a lock was submitted by a script.
     let lanes = ["share", "submit"];
-    let known = rooms.into_iter().chain(letters).chain(notes).chain(lanes).collect::<BTreeSet<_>>();
+    let known = waitlists.into_iter().chain(letters).chain(notes).chain(lanes).collect::<BTreeSet<_>>();
     let reads = |name: &&str| {
         let sent = as_sent(source(name));
         ["'XRANGE'", "'XREVRANGE'", "'XREAD'"].iter().any(|command| sent.contains(command))

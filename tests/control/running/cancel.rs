@@ -94,7 +94,7 @@ fn patient() -> Policy {
     quick(5).backoff(streamfleet::job::Backoff::Fixed(Duration::from_secs(3600)))
 }
 
-fn wishes(server: &RedisServer) -> redis::Value {
+fn cancel_requests(server: &RedisServer) -> redis::Value {
     server.cmd(&["ZCARD", "sf:{default}:cancels"])
 }
 
@@ -112,7 +112,7 @@ async fn a_job_that_no_worker_runs_is_cancelled_at_once() {
         assert_eq!(status.cancelled_by.as_deref(), Some("a test"));
         assert_eq!(cancel(&queue, id).await, Cancellation::Ended(State::Cancelled), "{id}");
     }
-    assert_eq!(wishes(&server), redis::Value::Int(0));
+    assert_eq!(cancel_requests(&server), redis::Value::Int(0));
     let handler = Obeys::new();
     let fleet = Running::start(&server.url(), quick(3), handler.clone());
     let last = submit(&queue, job("x").tracking(Tracking::All)).await;
@@ -146,7 +146,7 @@ async fn a_running_handler_is_cancelled_within_seconds_and_not_rerun() {
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(3), "{payload} took {took:?}");
         assert_eq!(status.attempts.last().unwrap().outcome, "cancelled");
-        assert_eq!((handler.starts(&id), wishes(&server)), (1, redis::Value::Int(0)), "{payload}");
+        assert_eq!((handler.starts(&id), cancel_requests(&server)), (1, redis::Value::Int(0)), "{payload}");
     }
     assert_eq!(queue.snapshot().await.unwrap().dead, 0);
     fleet.stop().await;
@@ -223,12 +223,15 @@ async fn a_job_whose_worker_dies_after_the_cancel_request_is_not_rerun() {
     let _heir = program.launch().start();
     let status = until_state(&queue, &id, State::Cancelled).await;
     assert_eq!(status.attempts.last().unwrap().outcome, "lost");
-    assert_eq!((queue.snapshot().await.unwrap().delayed, wishes(&server)), (0, redis::Value::Int(0)));
+    assert_eq!(
+        (queue.snapshot().await.unwrap().delayed, cancel_requests(&server)),
+        (0, redis::Value::Int(0))
+    );
     drop(ledger);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_request_affects_only_the_life_it_was_made_for() {
+async fn a_cancel_request_affects_only_the_generation_it_was_made_for() {
     let server = RedisServer::start();
     let queue = queue(&server).await;
     // A request that was never fulfilled, because its job succeeded just then.

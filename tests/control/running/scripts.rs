@@ -13,7 +13,7 @@ const DELAYED: &str = "sf:{q}:delayed";
 const CANCELS: &str = "sf:{q}:cancels";
 const PLACES: &str = "sf:{q}:cancels:places";
 const CREATED: &str = "1700000000000";
-const LIFE: &str = "1650000000000-0";
+const GENERATION: &str = "1650000000000-0";
 
 /// A server with a group on its stream.
 struct Scripts {
@@ -70,8 +70,8 @@ impl Scripts {
 /// Progress as the third report, then log lines as the fourth and fifth.
 fn said<'a>(consumer: &'a str, entry: &'a str) -> [&'a str; 17] {
     [
-        consumer, "60000", entry, CREATED, "test", "normal", LIFE, "3", "40", "half", "2", "4", "10", "one",
-        "5", "0", "two",
+        consumer, "60000", entry, CREATED, "test", "normal", GENERATION, "3", "40", "half", "2", "4", "10",
+        "one", "5", "0", "two",
     ]
 }
 
@@ -94,7 +94,8 @@ fn an_earlier_report_that_arrives_late_undoes_no_later_one() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     scripts.report(&said("me", &entry));
-    let late = ["me", "60000", &entry, CREATED, "test", "normal", LIFE, "2", "20", "", "1", "4", "10", "one"];
+    let late =
+        ["me", "60000", &entry, CREATED, "test", "normal", GENERATION, "2", "20", "", "1", "4", "10", "one"];
     assert_eq!(scripts.report(&late), 0);
     assert_eq!(scripts.field("progress").unwrap(), "40");
 }
@@ -165,7 +166,7 @@ fn a_record_that_the_job_keeps_outlives_a_release_and_a_snooze() {
 }
 
 #[test]
-fn a_record_of_an_ended_life_expires_though_another_life_snoozes() {
+fn a_record_of_an_ended_generation_expires_though_another_generation_snoozes() {
     let scripts = Scripts::new();
     let entry = scripts.delivered();
     let ended = ["HSET", RECORD, "state", "done", "life", "earlier", "type", "test", "lane", "normal"];
@@ -194,7 +195,7 @@ const CANCEL_KEYS: [&str; 13] = [
 ];
 
 fn cancel<'a>(entry: &'a str, at_last: &'a str) -> [&'a str; 10] {
-    ["j", entry, "60000", "me", "test", "normal", CREATED, "", at_last, LIFE]
+    ["j", entry, "60000", "me", "test", "normal", CREATED, "", at_last, GENERATION]
 }
 
 #[test]
@@ -232,24 +233,25 @@ fn a_cancel_request_for_a_held_job_keeps_it_from_running_again() {
 }
 
 #[test]
-fn a_cancel_request_is_for_one_life_and_goes_with_its_entry() {
+fn a_cancel_request_is_for_one_generation_and_goes_with_its_entry() {
     let scripts = Scripts::new();
-    let wishes = || scripts.int(&["ZCARD", CANCELS]);
+    let cancel_requests = || scripts.int(&["ZCARD", CANCELS]);
     let entry = scripts.delivered();
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel(&entry, "0")), 2);
-    let another = Attempt { life: "another", ..Attempt::first(&entry) }.begin_values();
+    let another = Attempt { generation: "another", ..Attempt::first(&entry) }.begin_values();
     assert_eq!(scripts.call_one(source("begin"), &BEGIN_KEYS, &another), 1, "another life begins");
     assert_eq!(scripts.call(source("cancels"), &[CANCELS, "sf:{q}:gates", "sf:{q}:room:queue"], &[]), 1);
-    let sweep = || scripts.call(source("wishes"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
-    assert_eq!((sweep(), wishes()), (1, 1), "its entry is still held");
+    let sweep =
+        || scripts.call(source("prune_cancel_requests"), &[CANCELS, PLACES, "h", STREAM, "l"], &["0", "100"]);
+    assert_eq!((sweep(), cancel_requests()), (1, 1), "its entry is still held");
     scripts.server.cmd(&["XACK", STREAM, "fleet", &entry]);
     assert_eq!((sweep(), scripts.int(&["EXISTS", CANCELS, PLACES])), (0, 0));
     // A request for a job without a known holder ends only after a time.
-    scripts.server.cmd(&["HSET", RECORD, "state", "retrying", "life", LIFE]);
+    scripts.server.cmd(&["HSET", RECORD, "state", "retrying", "life", GENERATION]);
     assert_eq!(scripts.call(source("cancel"), &CANCEL_KEYS, &cancel("1-1", "1")), 2);
-    assert_eq!((sweep(), wishes()), (1, 1));
-    scripts.server.cmd(&["ZADD", CANCELS, "1699999999999", LIFE]);
-    assert_eq!((sweep(), wishes()), (0, 0));
+    assert_eq!((sweep(), cancel_requests()), (1, 1));
+    scripts.server.cmd(&["ZADD", CANCELS, "1699999999999", GENERATION]);
+    assert_eq!((sweep(), cancel_requests()), (0, 0));
 }
 
 #[test]

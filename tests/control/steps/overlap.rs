@@ -77,9 +77,9 @@ async fn the_limit_of_a_step_bounds_its_runs_for_two_jobs_of_one_id() {
     assert_eq!(handler.runs.load(Ordering::Relaxed), 4);
 }
 
-/// What a life of the job asks for, in an attempt with this entry.
-fn begin<'a>(entry: &'a str, life: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
-    [entry, life, run, "charge", kind, "charge once", "0"]
+/// What a generation of the job asks for, in an attempt with this entry.
+fn begin<'a>(entry: &'a str, generation: &'a str, run: &'a str, kind: &'a str) -> [&'a str; 7] {
+    [entry, generation, run, "charge", kind, "charge once", "0"]
 }
 
 fn run_of(entry: &str) -> String {
@@ -91,7 +91,7 @@ fn attempts(scripts: &Scripts) -> String {
 }
 
 #[test]
-fn a_step_that_another_life_runs_waits_until_its_entry_is_settled() {
+fn a_step_that_another_generation_runs_waits_until_its_entry_is_settled() {
     for kind in ["auto", "once"] {
         let scripts = Scripts::start();
         let entries = [scripts.delivered(), scripts.delivered()];
@@ -109,7 +109,7 @@ fn a_step_that_another_life_runs_waits_until_its_entry_is_settled() {
 }
 
 #[test]
-fn a_step_that_another_life_runs_in_another_lane_waits() {
+fn a_step_that_another_generation_runs_in_another_lane_waits() {
     for suffix in [":high", ":low"] {
         let scripts = Scripts::start();
         let lane = format!("{}{suffix}", KEYS[0]);
@@ -141,7 +141,7 @@ fn the_attempts_of_a_job_that_was_alive_at_the_same_time_count() {
     scripts.one_twice(source("step_begin"), &KEYS, &begins(1), [1, 1]);
     assert_eq!(attempts(&scripts), "1");
     failed(1, "2");
-    // The second life has ended. The first one was alive then, and the third one was not.
+    // The second generation has ended. The first one was alive then, and the third one was not.
     scripts.server.cmd(&["HDEL", KEYS[1], &format!("@{}", entries[1])]);
     let begin_again = begin(&entries[0], &entries[0], "again", "auto");
     for (values, want) in [(begin_again, "2"), (begins(2), "0")] {

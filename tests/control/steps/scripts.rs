@@ -342,14 +342,14 @@ fn a_lookup_changes_nothing() {
 }
 
 #[test]
-fn a_letters_finished_steps_stay_done_though_another_life_has_begun_them() {
+fn a_letters_finished_steps_stay_done_though_another_generation_has_begun_them() {
     let scripts = Scripts::start();
     let entry = scripts.delivered();
     for (run, state) in [("1", "pending"), ("2", "pending")] {
         assert_eq!(scripts.call_one(source("step_begin"), &KEYS, &begin(&entry, run, "auto")).0, 1);
         assert_eq!(scripts.call_one(source("step_end"), &KEYS, &end(run, state)).0, 1);
     }
-    // The ledger of the life that ended in the letter was gone by then.
+    // The ledger of the generation that ended in the letter was gone by then.
     let told = ["charge=done mail=exhausted", "charge once"];
     for _ in 0..2 {
         scripts.call(source("steps"), &[LEDGER, RECORD], &told);
@@ -387,7 +387,7 @@ fn jobs_of_many_steps_are_buried_few_at_a_time() {
                 none => format!("sf:{{q}}:{none}"),
             });
             keys.extend(own.into_iter().chain([NOTHING.to_owned(), NOTHING.to_owned()]));
-            values.push(Attempt { id, life: entry, ..Attempt::first(entry) }.bury_values());
+            values.push(Attempt { id, generation: entry, ..Attempt::first(entry) }.bury_values());
         }
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();

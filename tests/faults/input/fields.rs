@@ -215,8 +215,10 @@ async fn a_job_of_an_unknown_type_waits_for_a_worker_that_knows_it() {
     bench.xadd(&[(b"type", b"unheard.of"), (b"id", b"u")]);
     let id = "u".parse().unwrap();
     let length = ["XLEN", "sf:{default}:room:unknown:unheard.of"];
-    until_async("it to be in its room", SOON, async || bench.server.cmd(&length) == redis::Value::Int(1))
-        .await;
+    until_async("it to be in its waiting list", SOON, async || {
+        bench.server.cmd(&length) == redis::Value::Int(1)
+    })
+    .await;
     let status = until_state(&bench.queue, &id, State::Waiting).await;
     assert_eq!((status.job_type.as_str(), status.attempts.len()), ("unheard.of", 0));
     assert_eq!(bench.queue.cancel(&id, "a test", SOON).await.unwrap(), Cancellation::Done);

@@ -120,7 +120,7 @@ async fn jobs_delivered_to_a_frozen_worker_do_not_start_after_a_takeover() {
     assert_eq!(scene.starts()[&job], [scene.workers[1].pid()]);
 }
 
-/// The same, for the first jobs that a worker process ever receives.
+/// Freezes a worker before the first jobs that it ever receives.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_first_jobs_of_a_frozen_worker_do_not_start_after_a_takeover() {
     let mut scene = Scene::new(RedisServer::start(), Duration::from_secs(2), 1);
@@ -175,7 +175,7 @@ async fn a_worker_frozen_between_two_steps_goes_on() {
     assert_eq!(scene.starts()["j/charge"], [scene.workers[0].pid()]);
 }
 
-/// The same for a job without steps that Redis has allowed to start.
+/// Freezes a worker after Redis has allowed a job without steps to start.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_may_start_does_not_start_in_a_frozen_worker_after_a_takeover() {
     let expiry = ["expires_at_ms", "9999999999999"];

@@ -46,7 +46,7 @@ async fn an_entry_that_redis_cannot_take_in_one_argument_waits_alone_until_it_ca
     let (handler, tally) = (fails_once(), Tally::default());
     let fleet = start(scene.config(LONG), handler.clone(), &tally);
     let bulky = send_bulky(&scene);
-    until_async("it to be set aside", SOON, async || tally.aside().len() == 1).await;
+    until_async("it to be set aside", SOON, async || tally.quarantine().len() == 1).await;
     let good = submit(&scene.queue, "ok").await;
     until_async("another job to be done", SOON, async || tally.of(&good) == ["succeeded"]).await;
     assert_eq!((handler.runs(&bulky), scene.int(&["XLEN", STREAM])), (1, 1));
@@ -54,7 +54,7 @@ async fn an_entry_that_redis_cannot_take_in_one_argument_waits_alone_until_it_ca
     until_async("its second attempt", AGAIN, async || tally.of(&bulky).last() == Some(&"succeeded")).await;
     scene.until_at_rest().await;
     fleet.stop().await;
-    assert_eq!((handler.runs(&bulky), tally.aside().len()), (2, 1));
+    assert_eq!((handler.runs(&bulky), tally.quarantine().len()), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn an_entry_is_moved_in_parts_if_redis_takes_it() {
     until_async("its second attempt", 2 * SOON, async || tally.of(&bulky).last() == Some(&"succeeded")).await;
     scene.until_at_rest().await;
     fleet.stop().await;
-    assert_eq!((handler.runs(&bulky), tally.aside().len()), (2, 0));
+    assert_eq!((handler.runs(&bulky), tally.quarantine().len()), (2, 0));
     let left: Vec<String> =
         redis::from_redis_value(scene.server.cmd(&["KEYS", "sf:{default}:offloaded:*"])).unwrap();
     assert_eq!(left, [""; 0]);

@@ -135,7 +135,7 @@ async fn a_letter_keeps_its_large_fields_and_a_replay_takes_them_over() {
     let running = fleet(&scene);
     let status = until_state(&scene.queue, &id, State::Dead).await;
     running.stop().await;
-    // The fields of the new life, and those of the previous one, of which a copy may exist.
+    // The fields of the new generation, and those of the previous one, of which a copy may exist.
     let mut kept = offloaded(&scene);
     kept.sort_unstable();
     assert!(kept[0] == -1 && kept[1] > 80_000_000 && kept.len() == 2, "{kept:?}");
@@ -439,7 +439,7 @@ async fn a_large_job_that_was_sent_again_keeps_its_fields() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_large_job_is_settled_on_a_server_without_room_or_rights_for_a_copy() {
+async fn a_large_job_is_settled_on_a_server_without_waitlist_or_rights_for_a_copy() {
     for setting in [["CONFIG", "SET", "maxmemory", "1"], ["ACL", "SETUSER", "default", "-set"]] {
         let scene = Scene::new().await;
         let running = fleet(&scene);

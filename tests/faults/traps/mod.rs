@@ -1,7 +1,6 @@
 //! Traps: what the network, the server and the client library can do to a fleet, and that it recovers on its own. In each,
 //! no settled job runs again, and nothing is lost.
 
-mod aside;
 mod claims;
 mod cluster;
 mod due;
@@ -10,6 +9,7 @@ mod half_open;
 mod hostile_names;
 mod lost_reply;
 mod orphans;
+mod quarantine;
 mod refused;
 mod resent;
 mod scripts;

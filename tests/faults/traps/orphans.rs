@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent, RedisEvent};
 use streamfleet::job::{JobId, Lane};
 use streamfleet::{Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload};
 
@@ -35,10 +35,10 @@ impl Reports {
     fn events(&self) -> Events {
         let Self { reclaimed, looks } = self.clone();
         Events::new(vec![Arc::new(move |event: &Event<'_>| match *event {
-            Event::OrphansReclaimed { count, .. } => {
+            Event::Queue { event: QueueEvent::OrphansReclaimed { count, .. }, .. } => {
                 reclaimed.fetch_add(count, Ordering::SeqCst);
             }
-            Event::RoundTrip { command: "orphans", .. } => {
+            Event::Redis(RedisEvent::RoundTrip { command: "orphans", .. }) => {
                 looks.fetch_add(1, Ordering::SeqCst);
             }
             _ => {}
@@ -183,7 +183,7 @@ fn deliver(scripts: &Scripts, count: usize) -> Vec<String> {
     deliver_large(scripts, count, 1)
 }
 
-/// The same with entries of this size.
+/// Adds and delivers entries of this size.
 fn deliver_large(scripts: &Scripts, count: usize, bytes: usize) -> Vec<String> {
     let payload = "x".repeat(bytes);
     let add = |_| scripts.server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", &payload]);

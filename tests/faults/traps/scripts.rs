@@ -9,7 +9,7 @@ use harness::scripts::attempts::{
     Attempt, BEGIN_KEYS, BURY_KEYS, CANCELLED_KEYS, COMPLETE_KEYS, DEFER_KEYS, RELEASE_KEYS, Values, packed,
 };
 use harness::scripts::keys::{
-    BATCH, CALLS, CANCELS, CREATED, DEAD, DELAYED, FIELDS, HIGH, LIFE, LOCK, LOW, NOTHING, PLACES,
+    BATCH, CALLS, CANCELS, CREATED, DEAD, DELAYED, FIELDS, GENERATION, HIGH, LOCK, LOW, NOTHING, PLACES,
     PROMOTE_KEYS, RECEIPTS, RECORD, STEPS, STREAM, WAKE,
 };
 use harness::scripts::{Scripts, source};
@@ -76,7 +76,7 @@ fn ends(how: &str) -> Vec<u8> {
 }
 
 pub(super) fn followed(how: &str, often: &str) -> Vec<u8> {
-    let texts = [how, LIFE, often, "6", "type", "after", "payload", "{}", "parent", "j"];
+    let texts = [how, GENERATION, often, "6", "type", "after", "payload", "{}", "parent", "j"];
     let mut packed = vec![0x90 + texts.len() as u8];
     for text in texts {
         packed.push(0xa0 + text.len() as u8);
@@ -197,17 +197,17 @@ fn a_retry_of_a_job_that_succeeded_late_ends_however_it_is_settled() {
 }
 
 #[test]
-fn a_late_success_of_an_earlier_life_cancels_nothing() {
+fn a_late_success_of_an_earlier_generation_cancels_nothing() {
     let scripts = Scripts::start();
     let (first, _retry) = scripts.retried();
-    let earlier = Attempt { life: "1600000000000-0", ..Attempt::first(&first) };
+    let earlier = Attempt { generation: "1600000000000-0", ..Attempt::first(&first) };
     scripts.one_twice(source("complete"), &COMPLETE_KEYS, &earlier.complete_values(), [4, 4]);
-    // A job with the same id that is submitted after the late success is another life too. The script asks for a late success
+    // A job with the same id that is submitted after the late success is another generation too. The script asks for a late success
     // only if the attempt is a repeated one.
     let scripts = Scripts::start();
     scripts.succeeded_late();
     let again = scripts.delivered();
-    let later = Attempt { life: "1800000000000-0", ..Attempt::repeated(&again) };
+    let later = Attempt { generation: "1800000000000-0", ..Attempt::repeated(&again) };
     scripts.one_twice(source("defer"), &DEFER_KEYS, &later.defer_values("60000"), [1, 1]);
 }
 
@@ -222,7 +222,7 @@ fn chores_and_commands_that_are_sent_twice_happen_once() {
     let mut again = SCHEDULE_KEYS;
     again[7] = "sf:{q}:receipt:second";
     scripts.call(source("schedule"), &again, &[b"".as_slice(), b"j", b"in", b"60000", head, tail, b""]);
-    let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", LIFE];
+    let cancel = ["j", "", "60000", "me", "test", "normal", "", "", "0", GENERATION];
     scripts.twice(source("cancel"), &CANCEL_KEYS, &cancel, [1, 3]);
     for (script, keys) in [("replay", &REPLAY_KEYS[..]), ("drop", &DROP_KEYS[..])] {
         let entry = scripts.delivered();
@@ -307,7 +307,7 @@ fn a_full_server_refuses_to_advance_time() {
 #[test]
 fn there_are_as_many_calls_as_waiting_jobs_even_if_sent_twice() {
     let scripts = Scripts::start();
-    let (source, keys) = (source("call"), [CALLS, HIGH, STREAM, LOW]);
+    let (source, keys) = (source("wake_standby"), [CALLS, HIGH, STREAM, LOW]);
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
     scripts.delivered();
     scripts.twice(source, &keys, &["0", "64"], [0, 0]);
@@ -329,9 +329,9 @@ fn a_call_works_on_a_full_server_and_without_streams() {
     let server = RedisServer::start();
     let scripts = Scripts { server };
     let keys = [CALLS, HIGH, STREAM, LOW];
-    assert_eq!(scripts.call(source("call"), &keys, &["0", "64"]).0, 0);
+    assert_eq!(scripts.call(source("wake_standby"), &keys, &["0", "64"]).0, 0);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(scripts.call(source("call"), &keys, &["1", "64"]).0, 1);
+    assert_eq!(scripts.call(source("wake_standby"), &keys, &["1", "64"]).0, 1);
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn attempts_whose_entries_may_not_be_deleted_are_settled_later_and_once() 
     for (payload, want) in ends {
         jobs.push((producer.submit(job(payload).tracking(Tracking::All)).await.unwrap(), want));
     }
-    until_async("all to be set aside", SOON, async || tally.aside().len() >= jobs.len()).await;
+    until_async("all to be set aside", SOON, async || tally.quarantine().len() >= jobs.len()).await;
     let kept = |key: &str, count: &str| scene.int(&[count, key]);
     assert_eq!((kept("sf:{default}:delayed", "ZCARD"), kept("sf:{default}:dead", "XLEN")), (0, 0));
     let snapshot = scene.queue.snapshot().await.unwrap();

@@ -42,7 +42,7 @@ const DEFER: Script =
 struct Job {
     id: &'static str,
     record: String,
-    /// It is the token of its life too.
+    /// It is the token of its generation too.
     entry: String,
 }
 
@@ -77,7 +77,7 @@ impl Script {
         let (mut keys, mut values): (Vec<&str>, Vec<Values>) = (shared.to_vec(), Vec::new());
         for job in jobs {
             keys.extend(own.iter().map(|key| if *key == RECORD { job.record.as_str() } else { *key }));
-            let attempt = Attempt { life: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
+            let attempt = Attempt { generation: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
             values.push((self.values)(&attempt));
         }
         let values: Vec<&[Vec<u8>]> = values.iter().map(Vec::as_slice).collect();
@@ -106,13 +106,13 @@ fn a_call_about_several_jobs_handles_each() {
     }
 }
 
-/// No record exists when the call begins. The second life writes its own over that of the first.
+/// No record exists when the call begins. The second generation writes its own over that of the first.
 #[test]
-fn two_lives_of_one_id_that_succeed_in_one_call_leave_the_record_of_the_second() {
+fn two_generations_of_one_id_that_succeed_in_one_call_leave_the_record_of_the_second() {
     let (scripts, jobs) = held(&["a", "a"]);
     scripts.server.cmd(&["DEL", &jobs[0].record]);
     let values = |job: &Job, result: &str| {
-        let attempt = Attempt { life: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
+        let attempt = Attempt { generation: &job.entry, id: job.id, ..Attempt::first(&job.entry) };
         let mut values = attempt.complete_values();
         values[4] = result.as_bytes().to_vec();
         values
@@ -129,15 +129,15 @@ fn two_lives_of_one_id_that_succeed_in_one_call_leave_the_record_of_the_second()
     assert!(jobs.iter().all(|job| !job.is_pending(&scripts)));
 }
 
-/// No record exists when the call begins. While two lives of one id are alive, the first one owns it.
+/// No record exists when the call begins. While two generations of one id are alive, the first one owns it.
 #[test]
-fn two_lives_of_one_id_that_fail_in_one_call_leave_the_record_of_the_first() {
+fn two_generations_of_one_id_that_fail_in_one_call_leave_the_record_of_the_first() {
     let (scripts, jobs) = held(&["a", "a"]);
     scripts.server.cmd(&["DEL", &jobs[0].record]);
     assert_eq!(DEFER.call(&scripts, &jobs), [1, 1].map(Value::Int));
-    let life: String =
+    let generation: String =
         redis::from_redis_value(scripts.server.cmd(&["HGET", &jobs[0].record, "life"])).unwrap();
-    assert_eq!(life, jobs[0].entry);
+    assert_eq!(generation, jobs[0].entry);
     assert_eq!(scripts.int(&["HLEN", FIELDS]), 2, "both are retried");
 }
 
@@ -198,7 +198,7 @@ fn a_full_server_handles_several_jobs() {
 }
 
 #[test]
-fn two_lives_of_one_id_are_parked_by_one_call() {
+fn two_generations_of_one_id_are_parked_by_one_call() {
     let (scripts, jobs) = held(&["j", "j"]);
     assert_eq!(DEFER.call(&scripts, &jobs), [1; 2].map(Value::Int));
     let parked: Vec<String> =
@@ -207,7 +207,7 @@ fn two_lives_of_one_id_are_parked_by_one_call() {
 }
 
 #[test]
-fn copies_of_one_life_are_parked_apart_by_one_call() {
+fn copies_of_one_generation_are_parked_apart_by_one_call() {
     let (scripts, jobs) = held(&["j", "j", "j"]);
     let values: Vec<Values> =
         jobs.iter().map(|job| Attempt::first(&job.entry).defer_values("60000")).collect();
@@ -244,7 +244,7 @@ fn a_campaign_counts_an_end_only_once_nothing_can_fail() {
         assert_eq!(scripts.call_one(source("bury"), &BURY_KEYS, &values).0, 1);
     }
     assert_eq!(scripts.int(&["HGET", CAMPAIGN, "died"]), 1);
-    // Another life that names the campaign, which has not replayed it.
+    // Another generation that names the campaign, which has not replayed it.
     let entry = scripts.delivered();
     let mut values = Attempt::first(&entry).bury_values();
     values[13] = packed(&["dead c 5-0 died", "5-0"]);

@@ -28,8 +28,8 @@ async fn an_old_job_of_unknown_type_gets_its_full_time_from_its_first_offer() {
     let old = ["type", "other", "id", "old", "created_ms", &yesterday, "attempt", "1"];
     scene.server.cmd(&[&["XADD", STREAM, "*"], &old[..]].concat());
     let fleet = start(&scene, "test", Duration::from_secs(3600), &handler);
-    let room = "sf:{default}:room:unknown:other";
-    until_async("it to be in its room", SOON, async || scene.int(&["XLEN", room]) == 1).await;
+    let waitlist = "sf:{default}:room:unknown:other";
+    until_async("it to be in its waiting list", SOON, async || scene.int(&["XLEN", waitlist]) == 1).await;
     assert_eq!(scene.int(&["XLEN", "sf:{default}:dead"]), 0);
     fleet.stop().await;
     let fleet = start(&scene, "other", Duration::from_secs(3600), &handler);

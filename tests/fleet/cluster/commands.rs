@@ -16,12 +16,12 @@ use harness::wait::until_async;
 const SOON: Duration = Duration::from_secs(30);
 
 /// The command line for one queue of a cluster.
-struct Desk {
+struct Cli {
     url: String,
     queue: String,
 }
 
-impl Desk {
+impl Cli {
     fn sf(&self, args: &[&str], stdin: &str) -> Output {
         run(&[&["--redis", &self.url], args].concat(), stdin.as_bytes())
     }
@@ -120,9 +120,9 @@ mod long {
         let fleet = Fleet::builder(config).handler_with("test", quick(3), handler.clone()).unwrap();
         let fleet = Running::of(fleet.steps("gift", quick(3), plan(&Walks::well())).unwrap().build());
         for name in &names {
-            let desk = Desk { url: cluster.url(), queue: name.clone() };
-            desk.jobs().await;
-            desk.steps_and_cron().await;
+            let cli = Cli { url: cluster.url(), queue: name.clone() };
+            cli.jobs().await;
+            cli.steps_and_cron().await;
             let producer = Producer::new(broker.queue(name.parse().unwrap()));
             let (batch, last): (BatchId, JobId) =
                 ("all".parse().unwrap(), format!("last-{name}").parse().unwrap());
@@ -131,17 +131,17 @@ mod long {
             producer.submit_batch(&batch, follow, members).await.unwrap();
             until_async("the job after the batch", SOON, async || handler.runs(&last) >= 2).await;
         }
-        let desk = Desk { url: cluster.url(), queue: String::new() };
-        let queues = desk.sf(&["queues"], "");
+        let cli = Cli { url: cluster.url(), queue: String::new() };
+        let queues = cli.sf(&["queues"], "");
         assert!(
             queues.code == Some(0) && names.iter().all(|name| queues.stdout.contains(name)),
             "{queues:?}"
         );
-        assert_eq!(desk.sf(&["workers"], "").code, Some(0));
+        assert_eq!(cli.sf(&["workers"], "").code, Some(0));
         for rest in [&["metrics"][..], &["config", "show"], &["config", "check"]] {
-            assert_eq!(desk.sf(rest, "").code, Some(0), "{rest:?}");
+            assert_eq!(cli.sf(rest, "").code, Some(0), "{rest:?}");
         }
-        let check = desk.sf(&["check", "--json"], "");
+        let check = cli.sf(&["check", "--json"], "");
         let report: Value = serde_json::from_str(&check.stdout).unwrap();
         let findings = report["findings"].as_array().unwrap();
         let rights: Vec<_> = findings.iter().filter(|finding| finding["check"] == "rights").collect();

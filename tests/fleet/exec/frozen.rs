@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use harness::desk::json;
+use harness::cli::json;
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::rest::state_of;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, RedisEvent, ReportEvent};
 use streamfleet::hooks::{
     AfterHandle, BeforeHandle, FailedHandle, Hook, HookError, Publish, QueueLength, RetryHandle,
 };
@@ -77,11 +77,11 @@ impl Faults {
 
     fn hear(&self, event: &Event<'_>) {
         let fault = match event {
-            Event::HookFailed { kind, .. } => kind.as_str().to_owned(),
-            Event::NotificationsDropped { recipient, notifications } => {
+            Event::Report(ReportEvent::HookFailed { kind, .. }) => kind.as_str().to_owned(),
+            Event::Report(ReportEvent::NotificationsDropped { recipient, notifications }) => {
                 format!("{} {notifications}", recipient.as_str())
             }
-            Event::RedisError { kind, .. } => format!("redis {kind}"),
+            Event::Redis(RedisEvent::Error { kind, .. }) => format!("redis {kind}"),
             _ => return,
         };
         self.0.lock().unwrap().push(fault);

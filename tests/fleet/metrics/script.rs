@@ -15,8 +15,8 @@ const LEADER: &str = "sf:{q}:leader";
 const CRON: &str = "sf:{q}:cron";
 const PLACES: &str = "sf:{q}:rooms:places";
 const GATES: &str = "sf:{q}:gates";
-const ROOMS: &str = "sf:{q}:rooms";
-const KEYS: [&str; 10] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON, PLACES, GATES, ROOMS];
+const LISTS: &str = "sf:{q}:rooms";
+const KEYS: [&str; 10] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON, PLACES, GATES, LISTS];
 
 /// Returns the numbers of the answer to a leader whose lease is one second.
 fn survey(scripts: &Scripts) -> Vec<i64> {
@@ -65,7 +65,7 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     server.cmd(&["SET", LEADER, "me"]);
     server.cmd(&["HSET", CRON, "nightly", "x"]);
     server.cmd(&["HSET", PLACES, "a", "1-0 queue", "b", "2-0 queue"]);
-    server.cmd(&["HSET", ROOMS, "queue", "1", "unknown:b", "1", "fair:normal:=9", "1"]);
+    server.cmd(&["HSET", LISTS, "queue", "1", "unknown:b", "1", "fair:normal:=9", "1"]);
     add(server, "sf:{q}:room:unknown:b", 1);
     add(server, "sf:{q}:room:fair:normal:=9", 2);
     server.cmd(&["HSET", GATES, "p:queue", "5 0 ann\n", "p:type:a", "5 0 ann\n", "p:type:b", "5 9 ann\n"]);
@@ -79,8 +79,8 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     let lanes: Vec<_> = told[5..20].chunks(5).map(|lane| &lane[..4]).collect();
     // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
-    let [recurring, used, _max, policy, rooms @ ..] = &told[20..] else { panic!("{told:?}") };
-    assert_eq!((recurring, policy, rooms), (&1, &1, &[2, 5, 1, 2, 2, 1, 1, 1][..]));
+    let [recurring, used, _max, policy, waitlists @ ..] = &told[20..] else { panic!("{told:?}") };
+    assert_eq!((recurring, policy, waitlists), (&1, &1, &[2, 5, 1, 2, 2, 1, 1, 1][..]));
     assert!(*used > 100_000, "{told:?}");
     // Without a lease, nobody looks at pending entries and at the memory.
     let silences = |told: &[i64]| [9, 14, 19].map(|at| told[at] >= 0);
@@ -107,7 +107,7 @@ fn the_breaker_of_a_value_counts_while_jobs_wait_for_it() {
     // The relay has no breaker any more.
     server.cmd(&[
         "HSET",
-        ROOMS,
+        LISTS,
         "key:h.dependency=bank",
         "1",
         "key:h.dependency=relay",

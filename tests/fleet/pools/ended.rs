@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use harness::desk::{json, sf};
+use harness::cli::{json, sf};
 use harness::pool::{SOON, Stage};
 use harness::wait::until;
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use harness::desk::{json, sf};
+use harness::cli::{json, sf};
 use harness::pool::{SOON, Stage};
 use harness::process::Worker;
 use harness::wait::until;

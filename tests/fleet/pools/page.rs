@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use harness::desk;
+use harness::cli;
 use harness::pool::{SOON, Stage};
 use harness::process::Launch;
 use harness::rest::state_of;
@@ -66,7 +66,7 @@ fn until_state(stage: &Stage, id: &str, state: &str) -> Value {
     until(&format!("{id} to be {state}"), SOON, || {
         state_of(&stage.server, id).is_some_and(|now| now == state)
     });
-    desk::json(&stage.server, &["status", id])
+    cli::json(&stage.server, &["status", id])
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use streamfleet::Fleet;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 
 use super::service_manager::Manager;
 use super::{CONFIG, SOON, launch, ready, status};
@@ -124,12 +124,17 @@ async fn fails_liveness(panics: impl Fn(&Event<'_>) -> bool + Send + Sync + 'sta
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_reader_fails_liveness() {
-    fails_liveness(|event| matches!(event, Event::Read { .. }), "reader").await;
+    fails_liveness(|event| matches!(event, Event::Queue { event: QueueEvent::Read { .. }, .. }), "reader")
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_maintenance_task_fails_liveness() {
-    fails_liveness(|event| matches!(event, Event::QueueLength { .. }), "the gauge").await;
+    fails_liveness(
+        |event| matches!(event, Event::Queue { event: QueueEvent::QueueLength { .. }, .. }),
+        "the gauge",
+    )
+    .await;
 }
 
 /// What `make test` leaves to `make long`.

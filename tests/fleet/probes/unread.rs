@@ -18,7 +18,7 @@ const KEYS: [(&str, Part); 8] = [
     ("sf:{default}:jobs:high", Part::Lane(Lane::High)),
     ("sf:{default}:jobs", Part::Lane(Lane::Normal)),
     ("sf:{default}:jobs:low", Part::Lane(Lane::Low)),
-    ("sf:{default}:rooms:places", Part::Rooms),
+    ("sf:{default}:rooms:places", Part::Waitlists),
     ("sf:{default}:gates", Part::Gates),
 ];
 
@@ -56,8 +56,8 @@ async fn a_key_of_the_wrong_type_hides_only_its_own_figures() {
         assert_eq!(lanes, Lane::ALL.map(|lane| there(Part::Lane(lane))));
         assert_eq!(snapshot.leader.is_some(), part != Part::Leader);
         let lost = u64::from(!matches!(part, Part::Dead | Part::Leader | Part::Gates));
-        // No job waits in a room.
-        let missing = if part == Part::Rooms { 0 } else { lost };
+        // No job waits in a waiting list.
+        let missing = if part == Part::Waitlists { 0 } else { lost };
         assert_eq!(snapshot.jobs(), 4 - missing, "{key}");
         assert_eq!(snapshot.uncounted().count() as u64, lost);
     }

@@ -23,7 +23,7 @@ impl Handler for Works {
     type Output = ();
 
     async fn run(&self, _payload: RawPayload, _context: JobContext) -> Result<(), JobError> {
-        tracing::info!(room = 7, "looking");
+        tracing::info!(waitlist = 7, "looking");
         let inner = tracing::info_span!("resize", width = 40);
         async {
             tokio::task::yield_now().await;

@@ -15,7 +15,7 @@ pub fn two_servers() -> [RedisServer; 2] {
     two_servers_with(&[])
 }
 
-/// Like [`two_servers`], with more arguments.
+/// Starts two servers that share the slots, with more arguments.
 pub fn two_servers_with(more: &[&str]) -> [RedisServer; 2] {
     let go_on = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", "120000"];
     let servers = [0, 1].map(|_| {

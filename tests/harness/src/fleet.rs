@@ -83,7 +83,7 @@ impl Running {
         Self::start_with(config(url), policy, handler)
     }
 
-    /// Like [`start`](Self::start), with another configuration.
+    /// Starts a process of this configuration with one handler for the type `test`.
     pub fn start_with(config: FleetConfig, policy: Policy, handler: impl Handler) -> Self {
         Self::of(Fleet::builder(config).handler_with("test", policy, handler).unwrap().build())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::desk::json;
+use crate::cli::json;
 use crate::process::{Launch, Worker, python};
 use crate::redis_server::RedisServer;
 use crate::rest::state_of;

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::server_program;
+use super::terminal::Terminal;
 use super::wait::{pause_for, until};
 
 /// The environment variable with the orders for another process of this program.
@@ -78,12 +79,25 @@ impl Launch {
 
     /// Starts the process and lets it run.
     pub fn start(&self) -> Worker {
+        self.spawn(None)
+    }
+
+    /// Starts the process on a terminal, in a session of its own.
+    pub fn start_on(&self, terminal: &Terminal) -> Worker {
+        let program = self.program.to_str().expect("the path of a program is UTF-8").to_owned();
+        let args = ["--ctty".to_owned(), program].into_iter().chain(self.args.iter().cloned()).collect();
+        Self { program: "setsid".into(), args, ..self.clone() }.spawn(Some(terminal))
+    }
+
+    fn spawn(&self, terminal: Option<&Terminal>) -> Worker {
         let dir = tempfile::Builder::new().prefix("streamfleet-process-").tempdir().unwrap();
         let config = dir.path().join("config.toml");
         fs::write(&config, &self.config).unwrap();
         fs::write(dir.path().join("stdin"), &self.stdin).unwrap();
         let config = config.to_str().expect("temporary paths are UTF-8");
         let file = |name| File::create(dir.path().join(name)).unwrap();
+        let files = [File::open(dir.path().join("stdin")).unwrap(), file("stdout"), file("stderr")];
+        let [stdin, stdout, stderr] = terminal.map_or(files, Terminal::ends).map(Stdio::from);
         let mut command = Command::new(&self.program);
         for (name, _value) in std::env::vars_os().filter(|(name, _value)| is_ours(name)) {
             command.env_remove(name);
@@ -91,9 +105,9 @@ impl Launch {
         let child = command
             .args(self.args.iter().map(|arg| arg.replace("{config}", config)))
             .envs(self.env.iter().map(|(name, value)| (name, value)))
-            .stdin(File::open(dir.path().join("stdin")).map(Stdio::from).unwrap())
-            .stdout(file("stdout"))
-            .stderr(file("stderr"))
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
             .spawn()
             .unwrap_or_else(|error| panic!("failed to start {}: {error}", self.program.display()));
         let pid = child.id();

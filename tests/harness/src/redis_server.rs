@@ -202,7 +202,7 @@ impl RedisServer {
         reply.unwrap_or_else(|error| panic!("redis on port {} answered: {error}", self.port))
     }
 
-    /// Like [`cmd`](Self::cmd), for a command that may fail.
+    /// Sends a command that may fail.
     pub fn try_cmd<A: ToRedisArgs>(&self, args: &[A]) -> RedisResult<Value> {
         let mut command = redis::Cmd::new();
         for arg in args {

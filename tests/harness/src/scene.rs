@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::Value;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 use streamfleet::job::{Encoding, JobId};
 use streamfleet::{
     Broker, Fleet, FleetConfig, Handler, JobContext, JobError, Producer, Queue, RawPayload, Submission,
@@ -113,7 +113,7 @@ impl Claims {
     pub fn start(&self, config: FleetConfig, handler: impl Handler) -> Running {
         let count = Arc::clone(&self.0);
         let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
-            if let Event::Claimed { jobs, .. } = event {
+            if let Event::Queue { event: QueueEvent::Claimed { jobs, .. }, .. } = event {
                 count.fetch_add(*jobs, Ordering::SeqCst);
             }
         })]);

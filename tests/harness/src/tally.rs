@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 use streamfleet::job::JobId;
 use streamfleet::{Fleet, FleetConfig, Handler};
 
@@ -17,7 +17,7 @@ pub struct Tally(Arc<Mutex<Seen>>);
 struct Seen {
     endings: BTreeMap<String, Vec<&'static str>>,
     fenced: usize,
-    aside: Vec<String>,
+    quarantine: Vec<String>,
 }
 
 impl Tally {
@@ -29,8 +29,10 @@ impl Tally {
                 Event::Finished(end) => {
                     seen.endings.entry(end.job.to_string()).or_default().push(end.ending.as_str());
                 }
-                Event::Fenced { .. } => seen.fenced += 1,
-                Event::SetAside { job, keys, .. } => seen.aside.push(format!("{job}: {keys}")),
+                Event::Queue { event: QueueEvent::Fenced, .. } => seen.fenced += 1,
+                Event::Queue { event: QueueEvent::SetAside { job, keys, .. }, .. } => {
+                    seen.quarantine.push(format!("{job}: {keys}"))
+                }
                 _ => {}
             }
         })])
@@ -51,8 +53,8 @@ impl Tally {
     }
 
     /// Returns what was set aside, with the keys that the event names.
-    pub fn aside(&self) -> Vec<String> {
-        self.0.lock().unwrap().aside.clone()
+    pub fn quarantine(&self) -> Vec<String> {
+        self.0.lock().unwrap().quarantine.clone()
     }
 }
 

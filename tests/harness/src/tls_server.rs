@@ -22,7 +22,7 @@ impl TlsServer {
         Self::start_with(certified, clients, auth, &[])
     }
 
-    /// Like [`start`](Self::start), with more arguments.
+    /// Starts a server with TLS and more arguments; see [`start`](Self::start).
     pub fn start_with(certified: &Certified, clients: &Authority, auth: &str, more: &[&str]) -> Self {
         // The nodes of a cluster talk to each other on the port plus 10,000.
         let has_bus = |port: &u16| {

@@ -75,7 +75,7 @@ pub fn until<P: Probe>(what: &str, deadline: Duration, mut probe: impl FnMut() -
     }
 }
 
-/// Like [`until`], for tokio tests. Also stops waiting if a probe hangs.
+/// Waits for a condition in a tokio test. Also stops waiting if a probe hangs.
 pub async fn until_async<P: Probe>(
     what: &str,
     deadline: Duration,
@@ -84,7 +84,7 @@ pub async fn until_async<P: Probe>(
     waited_for(what, deadline, probe).await.0
 }
 
-/// Does the same, and returns how long it took if pauses on this machine lasted no longer than they should.
+/// Waits for a condition, and returns how long it took if pauses on this machine lasted no longer than they should.
 pub async fn waited_for<P: Probe>(
     what: &str,
     deadline: Duration,

@@ -93,7 +93,7 @@ impl Yardstick {
         self.judge_by(server, LONGEST)
     }
 
-    /// The same if a script may take this many microseconds on an idle machine.
+    /// Fails if a script took longer than this many microseconds on an idle machine and the load of this one explain.
     pub fn judge_by(self, server: &RedisServer, longest: i64) -> Verdict {
         let (least, most, others) = self.read(server);
         let allowed = longest * most / least;

@@ -1,4 +1,4 @@
-//! Callbacks that a type names for all its jobs: submitted by the script that ends a job, once for each life.
+//! Callbacks that a type names for all its jobs: submitted by the script that ends a job, once for each generation.
 
 use serde_json::{Value, json};
 use streamfleet::job::{JobId, JobType, Policy, State};
@@ -37,14 +37,14 @@ async fn a_plain_job_is_followed_and_leaves_no_record() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_life_that_dies_is_followed_by_the_callback_of_its_type() {
+async fn each_generation_that_dies_is_followed_by_the_callback_of_its_type() {
     let (scene, seen) = (Scene::new().await, Seen::default());
     let fleet = fleet(config(&scene.server.url()), &seen, quick(3));
     let job = xadd(&scene, &["payload", r#"{"act":"die"}"#, "id", "order-7"]);
-    for life in 1..=3 {
+    for generation in 1..=3 {
         let status = until_state(&scene.queue, &job, State::Dead).await;
-        until_async("its callback to run", SOON, async || seen.of(&job).len() == life).await;
-        if life < 3 {
+        until_async("its callback to run", SOON, async || seen.of(&job).len() == generation).await;
+        if generation < 3 {
             let replayed = scene.queue.dead_letters().replay(status.dead.unwrap(), &job).await.unwrap();
             assert!(replayed.is_done());
         }
@@ -55,7 +55,7 @@ async fn each_life_that_dies_is_followed_by_the_callback_of_its_type() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_jobs_own_callback_wins_and_is_called_once_for_all_its_lives() {
+async fn a_jobs_own_callback_wins_and_is_called_once_for_all_its_generations() {
     let (scene, seen) = (Scene::new().await, Seen::default());
     let fleet = fleet(config(&scene.server.url()), &seen, quick(3));
     let fields = ["payload", r#"{"act":"die"}"#, "id", "order-7", "on_failure", "called"];

@@ -36,11 +36,11 @@ async fn a_job_that_dies_again_after_a_replay_calls_back_once() {
     let fleet = scene.sound_fleet(LONG, seen.handler());
     let both = ["on_success", "test", "on_failure", "test"];
     let job = xadd(&scene, &[&["payload", r#"{"act":"die"}"#, "id", "order-7"][..], &both].concat());
-    for life in 1..=2 {
+    for generation in 1..=2 {
         let status = until_state(&scene.queue, &job, State::Dead).await;
-        assert_eq!(status.attempts.len(), life);
+        assert_eq!(status.attempts.len(), generation);
         let letter = status.dead.unwrap();
-        if life == 1 {
+        if generation == 1 {
             assert!(scene.queue.dead_letters().replay(letter, &job).await.unwrap().is_done());
         } else {
             let fields = ["payload", r#"{"act":"die"}"#, "id", "order-7", "h.cured", "yes"];

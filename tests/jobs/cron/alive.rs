@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use streamfleet::Fleet;
 use streamfleet::cron::Missed;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 
 use super::{Process, Ran, SOON, is_every_second, status};
 use harness::cron::{each_second, entry, named};
@@ -60,7 +60,7 @@ async fn a_clock_that_was_an_hour_ahead_does_not_stop_recurring_jobs() {
     let reported = Arc::new(Mutex::new(Vec::new()));
     let listening = Arc::clone(&reported);
     let listener = move |event: &Event<'_>| {
-        if let Event::ClockSetBack { by, .. } = event {
+        if let Event::Queue { event: QueueEvent::ClockSetBack { by, .. }, .. } = event {
             listening.lock().unwrap().push(*by);
         }
     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use streamfleet::Fleet;
 use streamfleet::cron::Missed;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 
 use super::{Process, Ran, SOON, is_every_second};
 use harness::cron::{each_second, entry, named, set_back};
@@ -59,7 +59,7 @@ async fn a_tick_whose_reply_was_lost_is_reported_once() {
     let (ran, reported) = (Ran::default(), Arc::new(AtomicUsize::new(0)));
     let counted = Arc::clone(&reported);
     let listener = move |event: &Event<'_>| {
-        if let Event::CronTicked { jobs, .. } = event {
+        if let Event::Queue { event: QueueEvent::CronTicked { jobs, .. }, .. } = event {
             counted.fetch_add(*jobs, Ordering::SeqCst);
         }
     };

@@ -49,7 +49,7 @@ impl Scripts {
         self.tick_as(&self.calls.get().to_string(), state, next)
     }
 
-    /// The same as a call of this name.
+    /// Submits a tick as a call of this name.
     fn tick_as(&self, call: &str, state: &str, next: &str) -> redis::RedisResult<i64> {
         let keys = [STATES, STREAM, &format!("sf:{{default}}:receipt:{call}")];
         let jobs = ["4", "id", "cron.a.2000", "type", "test", "4", "id", "cron.a.3000", "type", "test"];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 use streamfleet::job::{EntryId, JobId};
 use streamfleet::{Fleet, FleetConfig, Queue};
 use streamfleet_engine::admin::{Evicted, LetterLimits};
@@ -25,7 +25,7 @@ fn start(server: &RedisServer, limits: LetterLimits) -> (Running, Arc<AtomicU64>
     (fleet, reported)
 }
 
-/// The same with another configuration. It also returns how often the archive could not be written.
+/// Starts a fleet with this configuration. It also returns how often the archive could not be written.
 fn start_with(mut config: FleetConfig, limits: LetterLimits) -> (Running, [Arc<AtomicU64>; 2]) {
     for queue in config.worker.queues.values_mut() {
         (queue.dead_retention, queue.dead_max) = (limits.retention, limits.most);
@@ -33,10 +33,10 @@ fn start_with(mut config: FleetConfig, limits: LetterLimits) -> (Running, [Arc<A
     let reported: [Arc<AtomicU64>; 2] = Default::default();
     let [dropped, failures] = reported.clone();
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
-        if let Event::Evicted { letters, .. } = event {
+        if let Event::Queue { event: QueueEvent::Evicted { letters, .. }, .. } = event {
             dropped.fetch_add(*letters, Ordering::SeqCst);
         }
-        if let Event::ArchiveFailed { .. } = event {
+        if let Event::Queue { event: QueueEvent::ArchiveFailed { .. }, .. } = event {
             failures.fetch_add(1, Ordering::SeqCst);
         }
     })]);

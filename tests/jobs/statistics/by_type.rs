@@ -84,7 +84,7 @@ fn a_report_for_another_hour_or_other_ten_minutes_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_thousand_types_take_as_much_room_as_a_hundred_and_one() {
+async fn ten_thousand_types_take_as_much_waitlist_as_a_hundred_and_one() {
     let scripts = Scripts::start();
     let types: Vec<(String, Vec<u8>)> = (0..10_000).map(|nth| (format!("type-{nth}"), packed(1))).collect();
     for (nth, some) in types.chunks(25).enumerate() {

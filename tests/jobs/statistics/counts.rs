@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, RedisEvent};
 use streamfleet::{Fleet, JobError};
 
 use super::refused::patient;
@@ -95,7 +95,7 @@ async fn an_idle_process_reports_nothing_and_its_leader_takes_a_sample() {
     let sent = Arc::new(AtomicU64::new(0));
     let reports = Arc::clone(&sent);
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
-        if matches!(event, Event::RoundTrip { command: "tally", .. }) {
+        if matches!(event, Event::Redis(RedisEvent::RoundTrip { command: "tally", .. })) {
             reports.fetch_add(1, Ordering::SeqCst);
         }
     })]);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, RedisEvent};
 use streamfleet::{Fleet, FleetConfig};
 
 use super::{COUNTS, counted, sum};
@@ -30,7 +30,7 @@ impl Reported {
     fn start(&self, config: FleetConfig, handler: Acts) -> Running {
         let errors = Arc::clone(&self.0);
         let events = Events::new(vec![Arc::new(move |event: &Event<'_>| {
-            if let Event::RedisError { error, .. } = event {
+            if let Event::Redis(RedisEvent::Error { error, .. }) = event {
                 errors.lock().unwrap().push((*error).to_owned());
             }
         })]);

@@ -121,8 +121,10 @@ fn jobs_that_were_moved_neither_arrive_nor_end() {
     assert!(take(&scripts, START + 2 * MINUTE, [525, 0, 0, 0]));
     assert_eq!(last(&scripts, ["arrived", "done"]), [0, 10]);
     count(&scripts, &[("done", 10)]);
-    assert!(take(&scripts, START + 3 * MINUTE, [515, 0, 0, 0]));
-    assert_eq!(last(&scripts, ["arrived", "done"]), [0, 10], "they are counted once");
+    assert_eq!(last(&scripts, ["moved"]), [500]);
+    assert!(take(&scripts, START + 3 * MINUTE + 2_500, [515, 0, 0, 0]));
+    let names = ["arrived", "done", "moved", "off_ms"];
+    assert_eq!(last(&scripts, names), [0, 10, 0, 2_500], "they are counted once");
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
 fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
     let scripts = Scripts::start();
     let call = |scripts: &Scripts| {
-        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", ""];
+        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", "", "7"];
         format!("{:?}", scripts.server.try_cmd(&args))
     };
     count(&scripts, &[("done", 5)]);

@@ -207,16 +207,16 @@ fn a_change_whose_answer_was_lost_gets_it_although_the_job_has_left() {
 }
 
 #[test]
-fn a_change_leaves_another_life_of_the_id_alone() {
+fn a_change_leaves_another_generation_of_the_id_alone() {
     let scripts = Scripts::start();
-    let life = |token: &str| {
+    let generation = |token: &str| {
         let fields = [("life", token), ("type", "test")];
         Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
             .pack(Lane::Normal)
     };
     for (member, token) in [("j", "other"), ("j#own", "own")] {
         scripts.server.cmd(&["ZADD", KEYS[0], "5", member]);
-        scripts.server.cmd(&[b"HSET", KEYS[1].as_bytes(), member.as_bytes(), &life(token)]);
+        scripts.server.cmd(&[b"HSET", KEYS[1].as_bytes(), member.as_bytes(), &generation(token)]);
     }
     scripts.server.cmd(&["HSET", KEYS[2], "state", "scheduled", "life", "own", "member", "j#own"]);
     assert_eq!(scripts.call(source("amend"), &KEYS, &["j", "at", "9999", "", ""]).0, 1);
@@ -224,7 +224,7 @@ fn a_change_leaves_another_life_of_the_id_alone() {
         (scripts.int(&["ZCOUNT", KEYS[0], "5", "5"]), scripts.int(&["ZCOUNT", KEYS[0], "9999", "9999"])),
         (1, 1)
     );
-    // Its own life is in its lane, so the other one is not meant.
+    // Its own generation is in its lane, so the other one is not meant.
     scripts.server.cmd(&["HSET", KEYS[2], "member", "j"]);
     let second = keys_of("sf:{q}:receipt:second");
     assert_eq!(scripts.call(source("amend"), &second, &["j", "at", "7777", "", ""]).0, 0);

@@ -3,7 +3,7 @@
 use streamfleet::job::{Envelope, Lane};
 
 use super::scripts::{KEYS, NO_LOCK, PACKED, RECORD, args, first, second, verdicts};
-use crate::lives::rooms::{PLACES, ROOM, cancel, park};
+use crate::generations::waitlists::{LIST, PLACES, cancel, park};
 use harness::scripts::Scripts;
 use harness::scripts::attempts::{Attempt, DEFER_KEYS};
 use harness::scripts::{jobs_args, source};
@@ -15,7 +15,7 @@ fn reject(scripts: &Scripts) -> String {
 }
 
 #[test]
-fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
+fn a_holder_keeps_its_lock_while_another_generation_of_its_id_waits_in_a_waiting_list() {
     let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let other = ["XADD", "sf:{q}:room:type:test", "*", "id", "j", "life", "2f", "type", "test"];
@@ -24,7 +24,7 @@ fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
     assert_eq!(reject(&scripts), "held", "it waits in its lane");
     scripts.server.cmd(&["HSET", RECORD, "state", "running"]);
     assert_eq!(reject(&scripts), "held", "it runs");
-    // It may be in a room, too, and the other life has its place.
+    // It may be in a waiting list, too, and the other generation has its place.
     scripts.server.cmd(&["DEL", KEYS[5]]);
     assert_eq!(reject(&scripts), "held", "nobody knows where it is");
     scripts.server.cmd(&["DEL", PLACES]);
@@ -32,30 +32,30 @@ fn a_holder_keeps_its_lock_while_another_life_of_its_id_waits_in_a_room() {
 }
 
 #[test]
-fn a_holder_in_a_room_keeps_its_lock_when_another_life_of_its_id_leaves() {
+fn a_holder_in_a_waiting_list_keeps_its_lock_when_another_generation_of_its_id_leaves() {
     for holder_is_first in [true, false] {
         let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("now"));
         let range: Vec<(String, Vec<String>)> =
             redis::from_redis_value(scripts.server.cmd(&["XRANGE", KEYS[5], "-", "+"])).unwrap();
-        // The other life is delivered, too.
-        let mut lives = [(scripts.delivered(), "2f"), (range[0].0.clone(), "1f")];
+        // The other generation is delivered, too.
+        let mut generations = [(scripts.delivered(), "2f"), (range[0].0.clone(), "1f")];
         if holder_is_first {
-            lives.reverse();
+            generations.reverse();
         }
-        let parked = lives.map(|(entry, life)| (life, park(&scripts, &entry, life)));
-        let (_, other) = parked.iter().find(|(life, _)| *life == "2f").unwrap();
+        let parked = generations.map(|(entry, generation)| (generation, park(&scripts, &entry, generation)));
+        let (_, other) = parked.iter().find(|(generation, _)| *generation == "2f").unwrap();
         assert_eq!(reject(&scripts), "held");
         assert_eq!(cancel(&scripts, other, "2f"), 1);
         assert_eq!(reject(&scripts), "held");
         let (keys, args) = second("now", "replace");
         assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
-        assert_eq!([scripts.int(&["XLEN", ROOM]), scripts.int(&["EXISTS", PLACES])], [0, 0]);
+        assert_eq!([scripts.int(&["XLEN", LIST]), scripts.int(&["EXISTS", PLACES])], [0, 0]);
     }
 }
 
 #[test]
-fn a_holder_that_somebody_deleted_from_its_room_keeps_no_lock() {
+fn a_holder_that_somebody_deleted_from_its_waiting_list_keeps_no_lock() {
     let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("now"));
     let range: Vec<(String, Vec<String>)> =
@@ -63,7 +63,7 @@ fn a_holder_that_somebody_deleted_from_its_room_keeps_no_lock() {
     scripts.server.cmd(&["XREADGROUP", "GROUP", "fleet", "me", "STREAMS", KEYS[5], ">"]);
     park(&scripts, &range[0].0, "1f");
     assert_eq!(reject(&scripts), "held");
-    scripts.server.cmd(&["DEL", ROOM]);
+    scripts.server.cmd(&["DEL", LIST]);
     assert_eq!(reject(&scripts), "new");
 }
 
@@ -81,7 +81,7 @@ fn a_holder_whose_due_time_is_no_number_refuses_no_other_job() {
 }
 
 #[test]
-fn a_debounce_changes_no_other_life_of_its_holders_id() {
+fn a_debounce_changes_no_other_generation_of_its_holders_id() {
     let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
     // The holder was due, and waits in its lane, when a job that somebody gave the same id was deferred.
@@ -99,7 +99,7 @@ fn a_debounce_changes_no_other_life_of_its_holders_id() {
 }
 
 #[test]
-fn a_holder_that_left_a_room_is_searched_for_where_its_retry_goes() {
+fn a_holder_that_left_a_waiting_list_is_searched_for_where_its_retry_goes() {
     let scripts = Scripts::start();
     let (high, normal) = (KEYS[4], KEYS[5]);
     scripts.call(source("submit"), &KEYS, &first("now"));
@@ -112,7 +112,7 @@ fn a_holder_that_left_a_room_is_searched_for_where_its_retry_goes() {
     scripts.server.cmd(&["HSET", RECORD, "state", "running", "lane", "high", "entry", &entry]);
     let mut keys = DEFER_KEYS;
     keys[0] = high;
-    let attempt = Attempt { life: "1f", ..Attempt::first(&entry) };
+    let attempt = Attempt { generation: "1f", ..Attempt::first(&entry) };
     let answer =
         scripts.call(source("defer"), &keys, &jobs_args("me", "high", &[&attempt.defer_values("0")]));
     assert_eq!(format!("{:?}", answer.1), "[array([int(1)])]");

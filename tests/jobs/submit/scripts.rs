@@ -315,7 +315,7 @@ fn a_full_server_refuses_a_replacement_and_a_debounce_whole() {
 }
 
 #[test]
-fn a_lock_is_stale_if_its_holder_is_gone_ended_or_another_life() {
+fn a_lock_is_stale_if_its_holder_is_gone_ended_or_another_generation() {
     let leave: [&[&str]; 5] = [
         &["DEL", RECORD],
         &["HSET", RECORD, "state", "done"],
@@ -455,24 +455,24 @@ fn a_replacement_is_refused_whole_if_it_may_not_end_its_holder() {
     assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "replaced");
 }
 
-/// Returns the packed fields of one life of the job `j`.
-fn life(token: &str) -> Vec<u8> {
+/// Returns the packed fields of one generation of the job `j`.
+fn generation(token: &str) -> Vec<u8> {
     let fields = [("life", token), ("type", "test"), ("id", "j")];
     let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     Envelope::new(fields.into_iter()).pack(Lane::Normal)
 }
 
 #[test]
-fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
+fn a_replacement_removes_the_holder_but_no_other_generation_of_its_id() {
     for holder in ["j", "j#1f"] {
         let scripts = Scripts::start();
         scripts.call(source("submit"), &KEYS, &first("in"));
-        // Another life of the id was delayed, and one of the two has its own name in the delayed set.
+        // Another generation of the id was delayed, and one of the two has its own name in the delayed set.
         let other = if holder == "j" { "j#2f" } else { "j" };
         scripts.server.cmd(&["DEL", KEYS[1], KEYS[2]]);
         for (member, token) in [(holder, "1f"), (other, "2f")] {
             scripts.server.cmd(&["ZADD", KEYS[1], "9999999999999", member]);
-            scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), member.as_bytes(), &life(token)]);
+            scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), member.as_bytes(), &generation(token)]);
         }
         scripts.server.cmd(&["HSET", RECORD, "member", holder]);
         let (keys, args) = second("now", "replace");
@@ -480,10 +480,10 @@ fn a_replacement_removes_the_holder_but_no_other_life_of_its_id() {
         assert_eq!(scripts.int(&["ZCARD", KEYS[1]]), 1);
         assert_eq!(scripts.int(&["HEXISTS", KEYS[2], other]), 1, "{holder}");
     }
-    // The holder is elsewhere, and another life has its place.
+    // The holder is elsewhere, and another generation has its place.
     let scripts = Scripts::start();
     scripts.call(source("submit"), &KEYS, &first("in"));
-    scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &life("2f")]);
+    scripts.server.cmd(&[b"HSET", KEYS[2].as_bytes(), b"j", &generation("2f")]);
     let (keys, args) = second("now", "replace");
     assert_eq!(verdicts(scripts.call(source("submit"), &keys, &args).1)[0], "held");
     assert_eq!(scripts.int(&["HEXISTS", KEYS[2], "j"]), 1);

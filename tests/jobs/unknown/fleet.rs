@@ -9,7 +9,7 @@ use streamfleet::job::{JobId, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet_engine::admin::Cancellation;
 
-use super::{DEAD, PATIENCE, ROOM, ROOMS, start, until_joined, until_parked};
+use super::{DEAD, LIST, LISTS, PATIENCE, start, until_joined, until_parked};
 use harness::fleet::{Acts, Running, quick, until_state};
 use harness::proxy::{Mode, Proxy};
 use harness::scene::{Gate, LONG, SOON, STREAM, Scene};
@@ -68,7 +68,7 @@ async fn a_worker_that_lacks_a_type_does_not_delay_its_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn jobs_wait_in_their_room_until_a_worker_that_knows_their_type_joins() {
+async fn jobs_wait_in_their_waiting_list_until_a_worker_that_knows_their_type_joins() {
     let scene = Scene::new().await;
     let handler = Acts::well();
     let ignorant = start(scene.config(LONG), &["other"], &handler);
@@ -79,7 +79,7 @@ async fn jobs_wait_in_their_room_until_a_worker_that_knows_their_type_joins() {
     let knowing = start(scene.config(LONG), &["test"], &handler);
     until_each_ran_once(&handler, &ids).await;
     until_async("nothing to be left", SOON, async || {
-        scene.int(&["EXISTS", ROOM, ROOMS, "sf:{default}:rooms:places", "sf:{default}:rooms:asked"]) == 0
+        scene.int(&["EXISTS", LIST, LISTS, "sf:{default}:rooms:places", "sf:{default}:rooms:asked"]) == 0
     })
     .await;
     ignorant.stop().await;
@@ -111,7 +111,7 @@ async fn a_job_that_nobody_knows_dies_as_unroutable_and_can_be_replayed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_room_of_the_wrong_type_keeps_jobs_of_no_other_type_from_their_end() {
+async fn a_waiting_list_of_the_wrong_type_keeps_jobs_of_no_other_type_from_their_end() {
     let scene = Scene::new().await;
     let mut config = scene.config(LONG);
     config.worker.unroutable_after = PATIENCE;
@@ -120,13 +120,13 @@ async fn a_room_of_the_wrong_type_keeps_jobs_of_no_other_type_from_their_end() {
     for name in types {
         scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", name, "id", name]);
     }
-    let room = |name: &str| format!("sf:{{default}}:room:unknown:{name}");
+    let waitlist = |name: &str| format!("sf:{{default}}:room:unknown:{name}");
     until_async("the jobs to be in their rooms", SOON, async || {
-        types.iter().all(|name| scene.int(&["EXISTS", &room(name)]) == 1)
+        types.iter().all(|name| scene.int(&["EXISTS", &waitlist(name)]) == 1)
     })
     .await;
     for name in &types[..4] {
-        scene.server.cmd(&["SET", &room(name), "x"]);
+        scene.server.cmd(&["SET", &waitlist(name), "x"]);
     }
     until_state(&scene.queue, &"test".parse().unwrap(), State::Dead).await;
     ignorant.stop().await;
@@ -176,7 +176,7 @@ async fn a_busy_worker_that_knows_tens_of_thousands_of_types_keeps_them_all_aliv
     for name in &parked {
         scene.server.cmd(&["XADD", STREAM, "*", "type", name, "id", name]);
     }
-    until_async("the jobs to be in their rooms", SOON, async || scene.int(&["HLEN", ROOMS]) == 4).await;
+    until_async("the jobs to be in their rooms", SOON, async || scene.int(&["HLEN", LISTS]) == 4).await;
     let began = Instant::now();
     until_async("the time to pass after which jobs of unknown types die", 2 * SOON, async || {
         let unknown = scene.queue.unknown_types(100).await.unwrap();
@@ -243,7 +243,7 @@ async fn a_thousand_types_are_taken_by_the_worker_that_knows_them() {
         jobs.cmd("XADD").arg(&[STREAM, "*", "type", id, "id", id]);
     }
     scene.server.try_pipe(&jobs).unwrap();
-    until_async("all to be in rooms", 2 * SOON, async || scene.int(&["HLEN", ROOMS]) == 1000).await;
+    until_async("all to be in rooms", 2 * SOON, async || scene.int(&["HLEN", LISTS]) == 1000).await;
     let types: Vec<&str> = ids.iter().map(String::as_str).collect();
     let knowing = start(scene.config(LONG), &types, &handler);
     until_each_ran_once(&handler, &ids).await;
@@ -262,7 +262,7 @@ async fn a_job_of_an_unknown_type_that_was_cancelled_never_runs() {
     assert_eq!(cancelled, Cancellation::Done);
     let knowing = start(scene.config(LONG), &["test"], &handler);
     until_async("the other to run", SOON, async || runs(&handler, "stays") == 1).await;
-    until_async("the room to be empty", SOON, async || scene.int(&["EXISTS", ROOM]) == 0).await;
+    until_async("the waiting list to be empty", SOON, async || scene.int(&["EXISTS", LIST]) == 0).await;
     scene.until_at_rest().await;
     assert_eq!(runs(&handler, "goes"), 0);
     ignorant.stop().await;

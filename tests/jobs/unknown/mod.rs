@@ -1,4 +1,4 @@
-//! Jobs whose type a worker does not know: they wait in the room of their type, and delay nobody.
+//! Jobs whose type a worker does not know: they wait in the waiting list of their type, and delay nobody.
 
 mod fleet;
 mod scripts;
@@ -13,8 +13,8 @@ use harness::fleet::{Acts, Running, quick};
 use harness::scene::{SOON, Scene};
 use harness::wait::until_async;
 
-const ROOM: &str = "sf:{default}:room:unknown:test";
-const ROOMS: &str = "sf:{default}:rooms";
+const LIST: &str = "sf:{default}:room:unknown:test";
+const LISTS: &str = "sf:{default}:rooms";
 const DEAD: &str = "sf:{default}:dead";
 
 /// Starts a process that knows these types.
@@ -36,9 +36,9 @@ async fn until_joined(scene: &Scene, members: usize) {
     .await;
 }
 
-/// Waits until this many jobs wait in the room of the type `test`.
+/// Waits until this many jobs wait in the waiting list of the type `test`.
 async fn until_parked(scene: &Scene, jobs: i64) {
-    until_async("the jobs to be in their room", SOON, async || scene.int(&["XLEN", ROOM]) == jobs).await;
+    until_async("the jobs to be in their room", SOON, async || scene.int(&["XLEN", LIST]) == jobs).await;
 }
 
 /// A time after which jobs of unknown types are dead in these tests.

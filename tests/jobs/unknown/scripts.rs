@@ -1,30 +1,30 @@
-//! The scripts of the rooms of unknown types: sent twice, on a full server, and with entries that are not jobs.
+//! The scripts of the waiting lists of unknown types: sent twice, on a full server, and with entries that are not jobs.
 
 use redis::Value;
 
 use harness::scripts::Scripts;
 use harness::scripts::{as_sent, source};
 
-const ROOM: &str = "sf:{q}:room:unknown:test";
-const ROOMS: &str = "sf:{q}:rooms";
+const LIST: &str = "sf:{q}:room:unknown:test";
+const LISTS: &str = "sf:{q}:rooms";
 const ASKED: &str = "sf:{q}:rooms:asked";
 const HIGH: &str = "sf:{q}:jobs:high";
 const NORMAL: &str = "sf:{q}:jobs";
 const LOW: &str = "sf:{q}:jobs:low";
 const DEAD: &str = "sf:{q}:dead";
 
-/// The keys of `take` for the room of the type `test`.
+/// The keys of `take` for the waiting list of the type `test`.
 pub(super) fn take_keys(queue: &str) -> Vec<String> {
     let names =
         ["room:unknown:test", "gates", "rooms", "rooms:places", "rooms:asked", "dead", "jobs:high", "jobs"];
     names.into_iter().chain(["jobs:low"]).map(|name| format!("sf:{{{queue}}}:{name}")).collect()
 }
 
-/// Puts a job into the room, with these fields beside those that every such entry has. Returns its entry.
+/// Puts a job into the waiting list, with these fields beside those that every such entry has. Returns its entry.
 fn park(scripts: &Scripts, id: &str, more: &[&str]) -> String {
-    let fields = ["XADD", ROOM, "*", "type", "test", "id", id, "life", id, "lane", "low", "room_gates", ""];
+    let fields = ["XADD", LIST, "*", "type", "test", "id", id, "life", id, "lane", "low", "room_gates", ""];
     let entry: String = redis::from_redis_value(scripts.server.cmd(&[&fields, more].concat())).unwrap();
-    scripts.server.cmd(&["HSETNX", ROOMS, "unknown:test", "1700000000000"]);
+    scripts.server.cmd(&["HSETNX", LISTS, "unknown:test", "1700000000000"]);
     let place = format!("{entry} unknown:test");
     scripts.server.cmd(&["HSET", "sf:{q}:rooms:places", id, &place]);
     entry
@@ -35,7 +35,7 @@ fn take(scripts: &Scripts, most: &str, [waited, quiet]: [&str; 2]) -> (i64, i64,
     take_until(scripts, most, [waited, quiet, "9999999999999"])
 }
 
-/// The same with those that came until some time.
+/// Takes those jobs that came until some time.
 fn take_until(scripts: &Scripts, most: &str, overdue: [&str; 3]) -> (i64, i64, String, usize) {
     let keys = take_keys("q");
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -57,7 +57,7 @@ fn int(scripts: &Scripts, command: &[&str]) -> i64 {
 }
 
 #[test]
-fn a_room_is_emptied_from_its_head_and_forgotten() {
+fn a_waiting_list_is_emptied_from_its_head_and_forgotten() {
     let scripts = Scripts::start();
     (0..5).for_each(|nth| drop(park(&scripts, &nth.to_string(), &["unroutable_ms", "1"])));
     assert_eq!(take(&scripts, "3", ["", ""]), (3, 1, "high".to_owned(), 3));
@@ -69,7 +69,7 @@ fn a_room_is_emptied_from_its_head_and_forgotten() {
     );
     assert_eq!(int(&scripts, &["HLEN", "sf:{q}:rooms:places"]), 2);
     assert_eq!(take(&scripts, "50", ["", ""]), (2, 0, "high".to_owned(), 2));
-    assert_eq!(int(&scripts, &["EXISTS", ROOM, ROOMS, "sf:{q}:rooms:places"]), 0);
+    assert_eq!(int(&scripts, &["EXISTS", LIST, LISTS, "sf:{q}:rooms:places"]), 0);
     assert_eq!(take(&scripts, "50", ["", ""]), (0, 0, String::new(), 0));
 }
 
@@ -119,7 +119,7 @@ fn only_jobs_without_a_worker_for_too_long_are_taken_to_be_ended() {
     let hour = "3600000";
     assert_eq!(take(&scripts, "50", [hour, hour]), (1, 1, "high".to_owned(), 1));
     assert_eq!(take(&scripts, "50", [hour, hour]), (0, 1, String::new(), 0));
-    assert_eq!(scripts.call(source("known"), &[ROOMS, ASKED], &["unknown:test"]).0, 1);
+    assert_eq!(scripts.call(source("types_with_jobs"), &[LISTS, ASKED], &["unknown:test"]).0, 1);
     assert_eq!(take(&scripts, "50", ["0", hour]), (0, 1, String::new(), 0), "a worker has just asked");
 }
 
@@ -136,7 +136,7 @@ fn jobs_that_came_later_are_not_taken_to_be_ended_however_far_the_clock_was_set_
 #[test]
 fn the_question_of_a_worker_is_noted_and_may_be_repeated() {
     let scripts = Scripts::start();
-    let (source, keys, none) = (source("known"), [ROOMS, ASKED], [""; 0]);
+    let (source, keys, none) = (source("types_with_jobs"), [LISTS, ASKED], [""; 0]);
     scripts.twice(source, &keys, &none, [0, 0]);
     park(&scripts, "j", &[]);
     scripts.twice(source, &keys, &none, [1, 1]);
@@ -152,8 +152,8 @@ fn an_entry_that_is_not_a_job_holds_up_no_other() {
     let fields: Vec<String> =
         (0..3000).map(|nth| format!("f{nth}")).flat_map(|name| [name, "v".to_owned()]).collect();
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
-    scripts.server.cmd(&[&["XADD", ROOM, "*"], &fields[..]].concat());
-    scripts.server.cmd(&["XADD", ROOM, "*", "no", "job"]);
+    scripts.server.cmd(&[&["XADD", LIST, "*"], &fields[..]].concat());
+    scripts.server.cmd(&["XADD", LIST, "*", "no", "job"]);
     park(&scripts, "j", &[]);
     assert_eq!(take(&scripts, "50", ["", ""]), (3, 0, "high".to_owned(), 2));
     let letter = format!("{:?}", scripts.server.cmd(&["XRANGE", DEAD, "-", "+"]));
@@ -161,14 +161,14 @@ fn an_entry_that_is_not_a_job_holds_up_no_other() {
 }
 
 #[test]
-fn a_room_is_emptied_on_a_full_server_and_refused_if_no_stream() {
+fn a_waiting_list_is_emptied_on_a_full_server_and_refused_if_no_stream() {
     let scripts = Scripts::start();
     park(&scripts, "j", &[]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(scripts.call(source("known"), &[ROOMS, ASKED], &["unknown:test"]).0, 1);
+    assert_eq!(scripts.call(source("types_with_jobs"), &[LISTS, ASKED], &["unknown:test"]).0, 1);
     assert_eq!(take(&scripts, "50", ["", ""]), (1, 0, "high".to_owned(), 1));
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
-    scripts.server.cmd(&["SET", ROOM, "not a stream"]);
+    scripts.server.cmd(&["SET", LIST, "not a stream"]);
     let keys = take_keys("q");
     let (script, count) = (as_sent(source("take")), keys.len().to_string());
     let head = ["EVAL", &script, &count].into_iter().chain(keys.iter().map(String::as_str));

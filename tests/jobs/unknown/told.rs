@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use streamfleet::Fleet;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{Event, Events, QueueEvent};
 
 use super::start;
 use harness::fleet::{Acts, Running, quick};
@@ -17,8 +17,12 @@ async fn the_leader_reports_a_type_that_no_live_worker_knows_once() {
     let counted: Arc<Mutex<Vec<(u64, u64)>>> = Arc::default();
     let (names, counts) = (Arc::clone(&told), Arc::clone(&counted));
     let events = Events::new(vec![Arc::new(move |event: &Event<'_>| match event {
-        Event::TypeUnserved { job_type, .. } => names.lock().unwrap().push(job_type.to_string()),
-        Event::UnservedTypes { types, jobs, .. } => counts.lock().unwrap().push((*types, *jobs)),
+        Event::Queue { event: QueueEvent::TypeUnserved { job_type, .. }, .. } => {
+            names.lock().unwrap().push(job_type.to_string())
+        }
+        Event::Queue { event: QueueEvent::UnservedTypes { types, jobs, .. }, .. } => {
+            counts.lock().unwrap().push((*types, *jobs))
+        }
         _ => {}
     })]);
     let builder = Fleet::builder(scene.config(LONG)).events(events);

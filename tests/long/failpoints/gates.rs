@@ -1,4 +1,4 @@
-//! Gates: no job is left in a room, and no place in a gate is lost, whatever happens to the worker that parks a job, lets it pass
+//! Gates: no job is left in a waiting list, and no place in a gate is lost, whatever happens to the worker that parks a job, lets it pass
 //! or lets others out.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn add(server: &RedisServer, payload: &str) {
     server.cmd(&["XADD", STREAM, "*", "type", "test", "payload", payload]);
 }
 
-/// One job at a time: the others wait in the room. All arrive together, or else the first might end before the second arrives.
+/// One job at a time: the others wait in the waiting list. All arrive together, or else the first might end before the second arrives.
 fn submit(server: &RedisServer) {
     let limiting = async {
         let gate = "type:test".parse().unwrap();
@@ -35,13 +35,13 @@ fn submit(server: &RedisServer) {
 fn judge(server: &RedisServer, _ledger: &Ledger) -> Result<(), String> {
     add(server, "ok");
     until("one more job to pass", Duration::from_secs(20), || jobs_left(server) == 0);
-    let rooms = server.cmd(&["HLEN", "sf:{default}:rooms"]);
+    let waitlists = server.cmd(&["HLEN", "sf:{default}:rooms"]);
     let held: i64 = redis::from_redis_value(server.cmd(&["HLEN", "sf:{default}:held:type:test"])).unwrap();
-    if held <= 1 { Ok(()) } else { Err(format!("{held} places are held, with these rooms: {rooms:?}")) }
+    if held <= 1 { Ok(()) } else { Err(format!("{held} places are held, with these rooms: {waitlists:?}")) }
 }
 
 #[test]
-fn no_job_is_left_in_a_room_despite_any_fault() {
+fn no_job_is_left_in_a_waiting_list_despite_any_fault() {
     let is_done = |server: &RedisServer| jobs_left(server) == 0;
     let drill = Drill { scripts: &["admit", "park", "drain"], submit, is_done, judge };
     drill.run("gates");

@@ -7,7 +7,7 @@ use streamfleet_service::alerts::SinkKind;
 
 use super::stand_in::{Robot, SECRET, TOKEN};
 use super::{SOON, broker, bury_one, config, start, until_open};
-use harness::desk::{json, launch, sf};
+use harness::cli::{json, launch, sf};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 

@@ -8,7 +8,7 @@ use streamfleet_service::alerts::{SinkConfig, SinkKind};
 
 use super::stand_in::Robot;
 use super::{SOON, broker, bury_one, open, remove_letters, start, until_open, until_over, with};
-use harness::desk::launch;
+use harness::cli::launch;
 use harness::fleet::{Acts, Running as FleetRunning, queue, quick};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;

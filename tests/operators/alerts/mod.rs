@@ -32,7 +32,7 @@ fn config() -> Config {
         .unserved_for(24 * HOUR)
 }
 
-/// The same, with these sinks.
+/// Returns a configuration with these sinks.
 fn with(sinks: impl IntoIterator<Item = (&'static str, SinkConfig)>) -> Config {
     config().sinks(sinks.into_iter().map(|(name, sink)| (name.parse().unwrap(), sink)))
 }

@@ -6,11 +6,18 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
+
+/// Where sessions begin and end.
+pub(super) const SESSION: &str = "/api/v1/session";
+
+/// The header of a body that is JSON.
+pub(super) const JSON: (&str, &str) = ("Content-Type", "application/json");
 
 /// How long anything may take.
 pub(super) const SOON: Duration = Duration::from_secs(30);
@@ -72,15 +79,26 @@ impl Console {
         self.ask("GET", path, headers, "")
     }
 
-    /// Asks for a page with the token of this name.
+    /// Asks with the token of this name.
     pub(super) fn get_as(&self, token: &str, path: &str) -> Answer {
         self.get(path, &[("Authorization", &format!("Bearer {token}"))])
     }
 
-    /// Sends a form.
-    pub(super) fn post(&self, path: &str, headers: &[(&str, &str)], form: &str) -> Answer {
-        let form_headers = [("Content-Type", "application/x-www-form-urlencoded")];
-        self.ask("POST", path, &[&form_headers, headers].concat(), form)
+    /// Logs a browser in with this name and password, or this key.
+    pub(super) fn log_in(&self, body: &Value) -> Answer {
+        self.ask("POST", SESSION, &[JSON], &body.to_string())
+    }
+
+    /// Ends a session. `token` is that of its changes.
+    pub(super) fn log_out(&self, cookie: &str, token: &str) -> Answer {
+        self.ask("DELETE", SESSION, &[("Cookie", cookie), ("X-CSRF-Token", token)], "")
+    }
+
+    /// Who asks with these headers, and what they may do; null if nobody is logged in.
+    pub(super) fn person(&self, headers: &[(&str, &str)]) -> Value {
+        let answer = self.get(SESSION, headers);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        serde_json::from_str::<Value>(&answer.body).unwrap()["person"].clone()
     }
 
     pub(super) fn connected(&self) -> TcpStream {
@@ -113,13 +131,9 @@ impl Answer {
     }
 }
 
-/// The tokens of [`tokens`], and what each may do. `limited` may only use the queue `mail`.
-const TOKENS: [(&str, &str); 4] = [
-    ("viewer", "role = \"viewer\""),
-    ("operator", "role = \"operator\""),
-    ("admin", "role = \"admin\""),
-    ("limited", "queues = { mail = \"operator\" }"),
-];
+/// The tokens of [`tokens`], and what each may do.
+const TOKENS: [(&str, &str); 3] =
+    [("viewer", "role = \"viewer\""), ("operator", "role = \"operator\""), ("admin", "role = \"admin\"")];
 
 /// Writes a file of accounts with these tokens, and returns the section of the configuration that names it.
 pub(super) fn tokens(directory: &Path) -> String {

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use scraper::{Html, Selector};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::client::{Answer, Console, SOON, accounts, tokens};
+use super::client::{Answer, Console, JSON, SESSION, SOON, accounts, tokens};
 use harness::process::{Launch, run};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
@@ -16,14 +16,14 @@ const PROXY: &str = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \
                      [console.proxy.roles]\n\"*\" = \"viewer\"\n";
 
 /// The hash that the program prints for a password.
-fn hash(password: &str) -> String {
+pub(super) fn hash(password: &str) -> String {
     let printed = run(&["console", "password"], format!("{password}\n").as_bytes());
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     printed.stdout.trim().to_owned()
 }
 
 fn log_in(console: &Console, name: &str, password: &str) -> Answer {
-    console.post("/login", &[], &format!("name={name}&password={password}&next=%2Fjobs"))
+    console.log_in(&json!({"name": name, "password": password}))
 }
 
 /// Starts two consoles that accept each other's sessions. Ann has an account there.
@@ -34,121 +34,48 @@ fn two_consoles(server: &RedisServer, directory: &Path) -> [Console; 2] {
     [Console::start(server, &toml), Console::start(server, &toml)]
 }
 
-/// The status of a page that only somebody with a session gets.
+/// The status of a list that only somebody with a session gets.
 fn status(console: &Console, cookie: &str) -> u16 {
-    console.get("/jobs", &[("Cookie", cookie)]).status
+    console.get("/api/v1/queues", &[("Cookie", cookie)]).status
 }
 
-/// The token of the form that ends a session.
+/// The token of the changes of a session.
 fn token(console: &Console, cookie: &str) -> String {
-    let page = console.get("/", &[("Cookie", cookie)]);
-    log_out_token(&page.body).expect("a button to log out")
+    console.person(&[("Cookie", cookie)])["csrf_token"].as_str().unwrap().to_owned()
 }
 
-#[test]
-fn the_printed_address_logs_its_reader_in_and_nobody_else() {
-    let server = RedisServer::start();
-    let console = Console::start(&server, "");
-    let path = console.printed.split_once(&console.address).unwrap().1;
-    for wrong in ["/login", "/login?key=", "/login?key=AAAA"] {
-        assert_eq!(console.get(wrong, &[]).cookie(), None, "{wrong}");
-    }
-    let answer = console.get(path, &[]);
-    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
-    let cookie = answer.header("set-cookie").unwrap();
-    for part in ["HttpOnly", "SameSite=Lax", "Path=/"] {
-        assert!(cookie.contains(part), "{cookie}");
-    }
-    let log = console.process.stderr();
-    assert!(!log.contains(path.split_once('=').unwrap().1), "{log}");
-}
-
-#[test]
-fn every_answer_has_the_whole_policy_of_what_a_browser_may_do() {
-    const HEADERS: [(&str, &str); 6] = [
-        (
-            "content-security-policy",
-            "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
-             form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-        ),
-        ("x-content-type-options", "nosniff"),
-        ("x-frame-options", "DENY"),
-        ("referrer-policy", "no-referrer"),
-        ("cross-origin-opener-policy", "same-origin"),
-        ("cross-origin-resource-policy", "same-origin"),
-    ];
-    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let console = Console::start(&server, &tokens(folder.path()));
-    for (path, status) in [
-        ("/", 200),
-        ("/jobs", 200),
-        ("/login", 200),
-        ("/nowhere", 404),
-        ("/assets/console.css", 200),
-        ("/api/v1/queues", 200),
-        ("/api/v1/nowhere", 404),
-        ("/healthz", 200),
-    ] {
-        let answer = console.get_as("admin", path);
-        assert_eq!(answer.status, status, "{path}");
-        for (name, value) in HEADERS {
-            assert_eq!(answer.header(name), Some(value), "{path}: {name}");
-        }
-        let cached = answer.header("cache-control");
-        assert!(cached == Some("no-store") || path.starts_with("/assets/"), "{path}: {cached:?}");
-    }
-    // Those who may not see it get them, too.
-    for (path, status) in [("/api/v1/queues", 401), ("/", 401)] {
-        let answer = console.get(path, &[]);
-        assert_eq!((answer.status, answer.header(HEADERS[0].0)), (status, Some(HEADERS[0].1)), "{path}");
-    }
+/// Whether a session goes on. A logout without the token of its changes is refused then, and Redis is not asked.
+fn logged_in(console: &Console, cookie: &str) -> bool {
+    console.ask("DELETE", SESSION, &[("Cookie", cookie)], "").status == 403
 }
 
 #[test]
 fn a_session_begins_with_the_password_and_ends_with_it() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
-    for (name, password) in [("ann", "wrong horse"), ("bob", "correct+horse"), ("", "")] {
+    for (name, password) in [("ann", "wrong horse"), ("bob", "correct horse"), ("", "")] {
         let answer = log_in(&console, name, password);
-        assert_eq!((answer.status, answer.cookie()), (422, None), "{name}");
+        assert_eq!((answer.status, answer.cookie()), (401, None), "{name}");
     }
     // A cookie that somebody else has put into the browser is not taken over.
     let planted = ("Cookie", "streamfleet=AAAA.AAAA");
-    let form = "name=ann&password=correct+horse&next=%2F%2Fevil.example";
-    let answer = console.post("/login", &[planted], form);
-    assert_eq!((answer.status, answer.header("location")), (303, Some("/")), "{answer:?}");
+    let body = json!({"name": "ann", "password": "correct horse"}).to_string();
+    let answer = console.ask("POST", SESSION, &[planted, JSON], &body);
+    assert_eq!(answer.status, 204, "{answer:?}");
     let cookie = answer.cookie().unwrap();
     assert!(!cookie.contains("AAAA.AAAA"));
-    let logged_in = || console.post("/logout", &[("Cookie", &cookie)], "").status == 403;
-    assert!(logged_in(), "a logout needs the form's token, too");
+    assert!(logged_in(&console, &cookie), "a logout needs the token of changes, too");
     accounts(directory.path(), &hash("another horse"));
-    until("the old session to end", SOON, || !logged_in());
-    assert_eq!(log_in(&console, "ann", "another+horse").status, 303);
-}
-
-#[test]
-fn the_button_of_a_page_ends_the_session() {
-    let server = RedisServer::start();
-    let console = Console::start(&server, "");
-    let path = console.printed.split_once(&console.address).unwrap().1;
-    let cookie = console.get(path, &[]).cookie().unwrap();
-    let page = || console.get("/", &[("Cookie", &cookie)]);
-    let token = log_out_token(&page().body).expect("a button to log out");
-    let answer = console.post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
-    assert_eq!((answer.status, answer.header("location")), (303, Some("/login")), "{answer:?}");
-    assert_eq!(page().status, 401, "the cookie is worth nothing now");
-    assert_eq!(log_out_token(&console.get("/login", &[]).body), None);
+    until("the old session to end", SOON, || !logged_in(&console, &cookie));
+    assert_eq!(log_in(&console, "ann", "another horse").status, 204);
 }
 
 #[test]
 fn a_logout_ends_the_session_at_every_console() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let consoles = two_consoles(&server, directory.path());
-    let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
-    let end = |cookie: &str, token: &str| {
-        let answer = consoles[0].post("/logout", &[("Cookie", cookie)], &format!("csrf={token}"));
-        assert_eq!(answer.status, 303, "{answer:?}");
-    };
+    let begin = || log_in(&consoles[0], "ann", "correct horse").cookie().unwrap();
+    let end = |cookie: &str, token: &str| assert_eq!(consoles[0].log_out(cookie, token).status, 204);
     let (ended, other) = (begin(), begin());
     for console in &consoles {
         assert_eq!([&ended, &other].map(|cookie| status(console, cookie)), [200, 200]);
@@ -171,23 +98,15 @@ fn a_logout_ends_the_session_at_every_console() {
 fn a_logout_counts_though_the_browser_does_not_wait_for_redis() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let consoles = two_consoles(&server, directory.path());
-    let begin = || log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
+    let begin = || log_in(&consoles[0], "ann", "correct horse").cookie().unwrap();
     let (ended, other) = (begin(), begin());
     let token = token(&consoles[0], &ended);
     server.kill9();
-    let form = format!("csrf={token}");
     let mut browser = consoles[0].connected();
-    write!(
-        browser,
-        "POST /logout HTTP/1.1\r\nHost: {}\r\nCookie: {ended}\r\nContent-Length: {}\r\n\
-         Content-Type: application/x-www-form-urlencoded\r\n\r\n{form}",
-        consoles[0].address,
-        form.len()
-    )
-    .unwrap();
-    // While somebody is logged in, a logout without the form's token is refused.
-    let logged_in = || consoles[0].post("/logout", &[("Cookie", &ended)], "").status == 403;
-    until("the logout to count where it was made", SOON, || !logged_in());
+    let address = &consoles[0].address;
+    let head = format!("DELETE {SESSION} HTTP/1.1\r\nHost: {address}\r\nCookie: {ended}\r\n");
+    write!(browser, "{head}X-CSRF-Token: {token}\r\n\r\n").unwrap();
+    until("the logout to count where it was made", SOON, || !logged_in(&consoles[0], &ended));
     drop(browser);
     server.restart();
     until("the other console to learn of it", SOON, || {
@@ -200,9 +119,9 @@ fn a_logout_counts_though_the_browser_does_not_wait_for_redis() {
 fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let consoles = two_consoles(&server, directory.path());
-    let cookie = log_in(&consoles[0], "ann", "correct+horse").cookie().unwrap();
+    let cookie = log_in(&consoles[0], "ann", "correct horse").cookie().unwrap();
     let token = token(&consoles[0], &cookie);
-    consoles[0].post("/logout", &[("Cookie", &cookie)], &format!("csrf={token}"));
+    assert_eq!(consoles[0].log_out(&cookie, &token).status, 204);
     let digest: String = Sha256::digest(b"ann").iter().map(|byte| format!("{byte:02x}")).collect();
     let ended = format!("sf:console:ended:{digest}");
     let kept = server.cmd(&["ZRANGE", &ended, "0", "-1", "WITHSCORES"]);
@@ -218,21 +137,22 @@ fn a_logout_counts_though_later_ones_of_that_second_crowd_it_out() {
 fn whom_a_proxy_logs_in_has_nothing_to_log_out_of() {
     let server = RedisServer::start();
     let console = Console::start(&server, PROXY);
-    let page = console.get("/", &[("X-User", "ann")]);
-    assert!(page.status == 200 && page.body.contains("<span class=\"who\">ann</span>"), "{page:?}");
-    assert_eq!(log_out_token(&page.body), None);
+    let ann = console.person(&[("X-User", "ann")]);
+    assert_eq!((&ann["name"], &ann["can_log_out"]), (&json!("ann"), &json!(false)));
     // Some proxies pass on the password that they have checked.
     let passed_on = ("Authorization", "Basic YW5uOmNvcnJlY3QgaG9yc2U=");
-    assert_eq!(console.get("/", &[("X-User", "ann"), passed_on]).status, 200);
+    assert_eq!(console.person(&[("X-User", "ann"), passed_on])["name"], "ann");
+    assert_eq!(console.person(&[]), Value::Null);
 }
 
 #[test]
 fn a_request_that_names_two_people_is_from_none_of_them() {
     let server = RedisServer::start();
     let console = Console::start(&server, PROXY);
-    assert_eq!(console.get("/", &[("X-User", "ann")]).status, 200);
+    assert_eq!(console.get("/api/v1/queues", &[("X-User", "ann")]).status, 200);
     for other in ["eve", "ann", ""] {
-        assert_eq!(console.get("/", &[("X-User", "ann"), ("X-User", other)]).status, 401, "{other}");
+        let answer = console.get("/api/v1/queues", &[("X-User", "ann"), ("X-User", other)]);
+        assert_eq!(answer.status, 401, "{other}");
     }
 }
 
@@ -243,15 +163,8 @@ fn a_request_that_names_groups_twice_is_from_nobody() {
         PROXY.replace("\n[console.proxy.roles]", "\ngroups_header = \"X-Groups\"\n[console.proxy.roles]");
     let console = Console::start(&server, &toml);
     let (user, own) = (("X-User", "ann"), ("X-Groups", "sre,dev"));
-    assert_eq!(console.get("/", &[user, own]).status, 200);
-    assert_eq!(console.get("/", &[user, own, ("X-Groups", "admins")]).status, 401);
-}
-
-/// The token of the form that logs out, if the page has one.
-fn log_out_token(page: &str) -> Option<String> {
-    let token = Selector::parse("form[action='/logout'] input[name=csrf]").unwrap();
-    let html = Html::parse_document(page);
-    html.select(&token).next().and_then(|field| field.attr("value")).map(str::to_owned)
+    assert_eq!(console.get("/api/v1/queues", &[user, own]).status, 200);
+    assert_eq!(console.get("/api/v1/queues", &[user, own, ("X-Groups", "admins")]).status, 401);
 }
 
 #[test]
@@ -259,9 +172,9 @@ fn guessing_passwords_becomes_slow() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let console = Console::start(&server, &accounts(directory.path(), &hash("correct horse")));
     let guessed: Vec<u16> = (0..7).map(|_| log_in(&console, "ann", "wrong").status).collect();
-    assert_eq!(guessed[..5], [422; 5]);
+    assert_eq!(guessed[..5], [401; 5]);
     assert!(guessed[5..].contains(&429), "{guessed:?}");
-    let answer = log_in(&console, "ann", "correct+horse");
+    let answer = log_in(&console, "ann", "correct horse");
     assert_eq!(answer.status, 429, "even the right one waits");
     assert!(answer.header("retry-after").unwrap().parse::<u64>().unwrap() >= 1);
 }
@@ -271,8 +184,8 @@ fn the_log_has_failed_logins_and_a_broken_file_of_accounts() {
     let (server, directory) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let toml = accounts(directory.path(), &hash("correct horse"));
     let console = Console::start(&server, &toml);
-    let cookie = log_in(&console, "ann", "correct+horse").cookie().unwrap();
-    assert_eq!(log_in(&console, "hunter2", "hunter3").status, 422);
+    let cookie = log_in(&console, "ann", "correct horse").cookie().unwrap();
+    assert_eq!(log_in(&console, "hunter2", "hunter3").status, 401);
     until("the failed login to be logged", SOON, || {
         console.process.stderr().contains("a login to the console failed")
     });
@@ -294,14 +207,14 @@ fn nobody_is_locked_out_by_the_guesses_of_others() {
         accounts(directory.path(), &hash("correct horse")) + "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\n";
     let console = Console::start(&server, &toml);
     let from = |address: &str, password: &str| {
-        let form = format!("name=ann&password={password}");
-        console.post("/login", &[("X-Forwarded-For", address)], &form).status
+        let body = json!({"name": "ann", "password": password}).to_string();
+        console.ask("POST", SESSION, &[JSON, ("X-Forwarded-For", address)], &body).status
     };
     for nth in 1..=20 {
         let guessed: Vec<u16> = (0..5).map(|_| from(&format!("10.0.0.{nth}"), "wrong")).collect();
-        assert_eq!(guessed, [422; 5]);
+        assert_eq!(guessed, [401; 5]);
     }
-    assert_eq!(from("10.0.1.1", "correct+horse"), 303);
+    assert_eq!(from("10.0.1.1", "correct horse"), 204);
 }
 
 #[test]
@@ -322,7 +235,8 @@ fn another_sites_name_leads_nowhere() {
         assert_eq!((answer.status, answer.cookie()), (421, None), "{host}");
         assert!(answer.body.contains("console.public_url"), "{}", answer.body);
     }
-    let foreign = console.post("/login", &[("Origin", "https://evil.example")], "name=ann&password=x");
+    let body = json!({"name": "ann", "password": "x"}).to_string();
+    let foreign = console.ask("POST", SESSION, &[JSON, ("Origin", "https://evil.example")], &body);
     assert_eq!(foreign.status, 403, "{foreign:?}");
 }
 

@@ -1,10 +1,10 @@
 //! The console: the real program, asked over HTTP.
 
+mod alerting;
 mod api;
-mod browser;
 mod client;
+mod document;
 mod limits;
 mod login;
-mod pages;
 mod slow;
 mod trouble;

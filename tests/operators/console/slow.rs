@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use super::client::{Console, SOON, tokens};
+use super::client::{Console, SESSION, SOON, tokens};
 use harness::redis_server::RedisServer;
 use harness::wait::until;
 
@@ -23,12 +23,13 @@ fn silent_clients_delay_nobody() {
         .map(|n| {
             let mut stream = console.connected();
             if n % 2 == 0 {
-                stream.write_all(b"POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le").unwrap();
+                let begun = format!("POST {SESSION} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le");
+                stream.write_all(begun.as_bytes()).unwrap();
             }
             stream
         })
         .collect();
-    assert_eq!(console.get("/login", &[]).status, 200);
+    assert_eq!(console.get("/", &[]).status, 200);
     drop(silent);
 }
 
@@ -37,8 +38,10 @@ fn a_body_without_end_is_refused() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
     let mut stream = console.connected();
-    let head = "POST /login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/x-www-form-urlencoded\r\n\
-                Transfer-Encoding: chunked\r\n\r\n";
+    let head = format!(
+        "POST {SESSION} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\n\r\n"
+    );
     stream.write_all(head.as_bytes()).unwrap();
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(0x10000));
     let mut sent = 0;
@@ -52,14 +55,14 @@ fn a_body_without_end_is_refused() {
         let answer = String::from_utf8_lossy(&answer).into_owned();
         assert!(answer.starts_with("HTTP/1.1 4"), "{answer}");
     }
-    assert_eq!(console.get("/login", &[]).status, 200);
+    assert_eq!(console.get("/", &[]).status, 200);
 }
 
 #[test]
 fn a_large_head_is_refused_before_all_of_it_was_sent() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
-    let begun = "GET /login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Large: ";
+    let begun = "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Large: ";
     let large = |bytes: usize| format!("{begun}{}", "x".repeat(bytes - begun.len()));
     assert_eq!(answer_to(&console, &format!("{}\r\n\r\n", large(12 * 1024))), "HTTP/1.1 200");
     // Its end was not sent.
@@ -67,30 +70,28 @@ fn a_large_head_is_refused_before_all_of_it_was_sent() {
 }
 
 #[test]
-fn a_form_of_somebody_unknown_is_read_only_up_to_its_bound() {
+fn a_body_of_somebody_unknown_is_read_only_up_to_its_bound() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
-    for path in ["/login", "/preferences"] {
-        let begun = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000000\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\n\r\n{}",
-            "x".repeat(16 * 1024 + 1)
-        );
-        // Most of the body was not sent.
-        assert_eq!(answer_to(&console, &begun), "HTTP/1.1 413", "{path}");
-    }
+    let begun = format!(
+        "POST {SESSION} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2000000\r\n\
+         Content-Type: application/json\r\n\r\n{}",
+        "x".repeat(16 * 1024 + 1)
+    );
+    // Most of the body was not sent.
+    assert_eq!(answer_to(&console, &begun), "HTTP/1.1 413");
 }
 
 #[test]
-fn a_form_is_not_read_from_somebody_who_may_not_send_it() {
+fn a_body_is_not_read_from_somebody_who_may_not_send_it() {
     let server = RedisServer::start();
     let toml = "[console.proxy]\nfrom = [\"127.0.0.1/32\"]\nuser_header = \"X-User\"\n\
                 [console.proxy.roles]\n\"*\" = \"viewer\"\n";
     let console = Console::start(&server, toml);
-    for (path, status) in [("/queues/default/gates/pause", 403), ("/nowhere", 404)] {
+    for (path, status) in [("/api/v1/queues/default/pause", 403), ("/nowhere", 404)] {
         let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-User: ann\r\nContent-Length: 26000000\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\n\r\n"
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-User: ann\r\nContent-Length: 9000000\r\n\
+             Content-Type: application/json\r\n\r\n"
         );
         // None of the body was sent.
         assert_eq!(answer_to(&console, &head), format!("HTTP/1.1 {status}"), "{path}");
@@ -133,47 +134,13 @@ fn one_token_takes_only_some_memory_with_large_bodies() {
 }
 
 #[test]
-fn one_person_holds_only_some_large_forms() {
-    let (server, folder) = (RedisServer::start(), tempfile::tempdir().unwrap());
-    let console = Console::start(&server, &tokens(folder.path()));
-    let head = |token: &str, length: &str| {
-        format!(
-            "POST /submit HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n\
-             Content-Type: application/x-www-form-urlencoded\r\n{length}\r\n\r\n"
-        )
-    };
-    let hold = || {
-        let mut stream = console.connected();
-        stream.write_all(head("operator", "Content-Length: 26000000").as_bytes()).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        stream
-    };
-    let mut held: Vec<_> = (0..2).map(|_| hold()).collect();
-    let form = "queue=default&type=test";
-    // A form that does not say its length may be a large one.
-    let large = |token: &str| {
-        let begun = head(token, "Transfer-Encoding: chunked");
-        answer_to(&console, &format!("{begun}{:x}\r\n{form}\r\n0\r\n\r\n", form.len()))
-    };
-    until("all memory to be taken", SOON, || {
-        held.iter_mut().filter(|stream| stream.peek(&mut [0]).is_ok()).for_each(|stream| *stream = hold());
-        large("operator") == "HTTP/1.1 429"
-    });
-    let small = head("operator", &format!("Content-Length: {}", form.len())) + form;
-    assert_eq!(answer_to(&console, &small), "HTTP/1.1 303", "a small form does not count");
-    assert_eq!(large("admin"), "HTTP/1.1 303", "others have memory of their own");
-    drop(held);
-    until("memory to be free", SOON, || large("operator") == "HTTP/1.1 303");
-}
-
-#[test]
 fn nonsense_is_refused() {
     let server = RedisServer::start();
     let console = Console::start(&server, "");
     for sent in [
         "\0\0\0\0\r\n\r\n",
-        "GET /login\r\n\r\n",
-        "GET /login HTTP/1.1\r\n\r\n",
+        "GET /\r\n\r\n",
+        "GET / HTTP/1.1\r\n\r\n",
         "GET /../../etc/passwd HTTP/1.1\r\nHost: localhost\r\n\r\n",
     ] {
         let mut stream = console.connected();
@@ -186,7 +153,7 @@ fn nonsense_is_refused() {
             assert!(answer.starts_with("HTTP/1.1 4"), "{sent:?}: {answer}");
         }
     }
-    assert_eq!(console.get("/login", &[]).status, 200);
+    assert_eq!(console.get("/", &[]).status, 200);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use harness::ledger::{How, Record};
 use harness::redis_server::RedisServer;
 
 pub(super) const LOST: &str = "nothing is lost";
-pub(super) const ONE_PLACE: &str = "each life ends in one place";
+pub(super) const ONE_PLACE: &str = "each generation ends in one place";
 pub(super) const TWICE: &str = "nothing runs twice without a cause";
 pub(super) const ONCE: &str = "a once step starts once";
 pub(super) const COUNTED: &str = "each attempt has the right number";

@@ -64,7 +64,7 @@ fn calm(scene: &mut Scene) -> Step {
     scene.runtime.block_on(scene.queue.cron().put(&ticking())).map_err(|_| GaveUp)?;
     work(scene);
     let started =
-        [waiting(scene), replayed(scene), lives(scene), unique(scene), cancelled(scene), steps(scene)];
+        [waiting(scene), replayed(scene), generations(scene), unique(scene), cancelled(scene), steps(scene)];
     started.into_iter().collect::<Step>()?;
     scene.until_ended("long", 1)?;
     scene.runtime.block_on(scene.queue.cron().remove(&harness::cron::named(TICKING))).map_err(|_| GaveUp)?;
@@ -137,8 +137,8 @@ fn replayed(scene: &mut Scene) -> Step {
     scene.until_ended("called", 2)
 }
 
-/// Several lives of one id.
-fn lives(scene: &mut Scene) -> Step {
+/// Several generations of one id.
+fn generations(scene: &mut Scene) -> Step {
     scene.gate("twins");
     for _ in 0..2 {
         scene.send("test", "twins", "hold twins");
@@ -147,7 +147,7 @@ fn lives(scene: &mut Scene) -> Step {
     scene.until_started("twins", 2)?;
     scene.open("twins", "fail-first");
     scene.until_ended("twins", 4)?;
-    // One life runs while another one ends.
+    // One generation runs while another one ends.
     scene.gate("shared");
     let sent = |scene: &Scene| scene.job("hold shared").id("shared".parse().unwrap());
     submitted(scene, sent(scene), Accepted::New);
@@ -157,7 +157,7 @@ fn lives(scene: &mut Scene) -> Step {
     scene.until_settled(&other)?;
     submitted(scene, sent(scene), Accepted::Existing(streamfleet::job::State::Running));
     scene.open("shared", "ok");
-    // A life that has ended.
+    // A generation that has ended.
     let sent = |scene: &Scene| scene.job("ok").id("again".parse().unwrap());
     submitted(scene, sent(scene), Accepted::New);
     scene.expect("again", &[(1, OK)], End::Done);
@@ -186,7 +186,7 @@ fn unique(scene: &mut Scene) -> Step {
     Ok(())
 }
 
-/// A life that is cancelled, and one with the same id that is not.
+/// A generation that is cancelled, and one with the same id that is not.
 fn cancelled(scene: &mut Scene) -> Step {
     scene.gate("unwanted");
     scene.send("test", "unwanted", "hold unwanted");
@@ -202,7 +202,7 @@ fn cancelled(scene: &mut Scene) -> Step {
     scene.until_started("unwanted", 2)
 }
 
-/// Two lives of one id, with a step that must not run twice.
+/// Two generations of one id, with a step that must not run twice.
 fn steps(scene: &mut Scene) -> Step {
     let first = scene.send("gift", "gift", "charge ok");
     scene.expect("gift", &[], End::Done).reported = 2;

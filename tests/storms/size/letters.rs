@@ -1,4 +1,4 @@
-//! How long scripts take next to very many dead letters and jobs in rooms, and how long it takes to read the groups of the letters.
+//! How long scripts take next to very many dead letters and jobs in waiting lists, and how long it takes to read the groups of the letters.
 //! `STREAMFLEET_TEST_LETTERS`=1000000 writes a million of each, and takes some minutes.
 
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 const DEAD: &str = "sf:{default}:dead";
 const GROUPS: &str = "sf:{default}:dead:groups";
 
-/// A gate, and its room.
+/// A gate, and its waiting list.
 const GATE: &str = "key:h.t=1";
-const ROOM: &str = "sf:{default}:room:key:h.t=1";
+const LIST: &str = "sf:{default}:room:key:h.t=1";
 
 /// How many letters or jobs one command writes.
 const PAGE: usize = 10_000;
@@ -62,15 +62,15 @@ fn write(server: &RedisServer, groups: usize) -> usize {
     total
 }
 
-/// Puts as many jobs into the room of a gate.
-fn fill_room(server: &RedisServer, jobs: usize) {
+/// Puts as many jobs into the waiting list of a gate.
+fn fill_waitlist(server: &RedisServer, jobs: usize) {
     const PARK: &str = "for nth = tonumber(ARGV[1]), ARGV[1] + ARGV[2] - 1 do local id = 'r-' .. nth \
         local entry = redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', id, 'life', nth .. '-7', 'created_ms', nth, \
         'h.t', '1', 'lane', 'normal', 'room_gates', ARGV[3]) \
         redis.call('HSET', KEYS[2], id, entry .. ' ' .. ARGV[3]) end return 0";
     for page in 0..jobs / PAGE {
         let first = (page * PAGE + 1).to_string();
-        let keys = [ROOM, "sf:{default}:rooms:places"];
+        let keys = [LIST, "sf:{default}:rooms:places"];
         server.cmd(&["EVAL", PARK, "2", keys[0], keys[1], &first, &PAGE.to_string(), GATE]);
     }
     server.cmd(&["HSET", "sf:{default}:rooms", GATE, "1700000000000"]);
@@ -111,7 +111,7 @@ async fn many_letters() -> Verdict {
     let total = write(&scene.server, letters());
     let gate: GateName = GATE.parse().unwrap();
     scene.queue.gates().close(&gate, "ann", "", None).await.unwrap();
-    fill_room(&scene.server, total);
+    fill_waitlist(&scene.server, total);
     log_from(&scene.server, "300");
     let yardstick = Yardstick::lay(&scene.server);
     let others = usize::from(total > MOST_GROUPS);
@@ -125,7 +125,7 @@ async fn many_letters() -> Verdict {
     let selection = scene.queue.dead_letters().select(Filter::new()).await.unwrap();
     run_campaign(&scene.queue, &selection).await;
     assert!(scene.queue.dead_letters().recount(|_| ()).await.unwrap().is_some());
-    leave_room(&scene, &gate).await;
+    leave_waitlist(&scene, &gate).await;
     fleet.stop().await;
     yardstick.judge(&scene.server)
 }
@@ -211,8 +211,8 @@ async fn run_campaign(queue: &Queue, selection: &Selection) {
     tasks.stop(&id, &ann).await.unwrap();
 }
 
-/// Finds and cancels jobs in the room, and opens its gate until some have left.
-async fn leave_room(scene: &Scene, gate: &GateName) {
+/// Finds and cancels jobs in the waiting list, and opens its gate until some have left.
+async fn leave_waitlist(scene: &Scene, gate: &GateName) {
     const SOME: u64 = 500;
     let search =
         JobSearch::new().states(vec![State::Waiting]).filter(Filter::new().header("t", "1").unwrap());
@@ -220,14 +220,15 @@ async fn leave_room(scene: &Scene, gate: &GateName) {
     while found == 0 {
         let page = scene.queue.find_jobs(&search, from).await.unwrap();
         (found, from) = (page.jobs.len(), page.next);
-        assert!(found > 0 || from.is_some(), "the room is not searched");
+        assert!(found > 0 || from.is_some(), "the waiting list is not searched");
     }
     for nth in 1..=20 {
         let id = format!("r-{nth}").parse().unwrap();
         scene.queue.cancel(&id, "ann", LONG).await.unwrap();
     }
-    let in_room = async || scene.queue.snapshot().await.unwrap().in_rooms;
-    let before = in_room().await;
+    let in_waitlist = async || scene.queue.snapshot().await.unwrap().in_rooms;
+    let before = in_waitlist().await;
     assert!(scene.queue.gates().open(gate).await.unwrap());
-    until_async("jobs to leave the room", 2 * SOON, async || in_room().await + SOME <= before).await;
+    until_async("jobs to leave the waiting list", 2 * SOON, async || in_waitlist().await + SOME <= before)
+        .await;
 }

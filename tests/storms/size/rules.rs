@@ -1,4 +1,4 @@
-//! As many rules as a queue may have, as long as they may be, and as many rooms as one look counts.
+//! As many rules as a queue may have, as long as they may be, and as many waiting lists as one look counts.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use harness::yardstick::{Verdict, Yardstick, in_one_of_three, log_from};
 /// More rules than a queue may have.
 const TOO_MANY: usize = 4000;
 
-/// How long a script may take here on an idle machine, in microseconds: rooms, rules and jobs may all be many at once.
+/// How long a script may take here on an idle machine, in microseconds: waiting lists, rules and jobs may all be many at once.
 const LONGEST: i64 = 3_000;
 
-/// Makes a thousand rooms of a job each.
-const ROOMS: &str = "for nth = 1, 1000 do local name = 'unknown:t' .. nth redis.call('HSET', KEYS[1], name, 1) \
+/// Makes a thousand waiting lists of a job each.
+const LISTS: &str = "for nth = 1, 1000 do local name = 'unknown:t' .. nth redis.call('HSET', KEYS[1], name, 1) \
     redis.call('XADD', ARGV[1] .. name, '*', 'type', 'test') end return 1";
 
 /// What the queue's leader asks.
@@ -40,7 +40,7 @@ fn tenant(nth: usize) -> GateName {
 /// Adds rules, each with `add`, until the queue has no room for more. Then changes and reads them, and looks at the queue.
 async fn fill(add: impl AsyncFn(&Scene, &GateName) -> bool) -> Verdict {
     let scene = Scene::new().await;
-    scene.server.cmd(&["EVAL", ROOMS, "1", "sf:{default}:rooms", "sf:{default}:room:"]);
+    scene.server.cmd(&["EVAL", LISTS, "1", "sf:{default}:rooms", "sf:{default}:room:"]);
     let mut rules = 0;
     while add(&scene, &tenant(rules)).await {
         rules += 1;

@@ -17,15 +17,16 @@ const FIELDS: usize = 940;
 /// How many jobs take each way. Without regard to their fields, one script would carry about as many.
 const EACH: usize = 100;
 
-/// Puts jobs of the type `test` into a room.
+/// Puts jobs of the type `test` into a waiting list.
 const FILL: &str = "local fields = {} for nth = 1, ARGV[2] do fields[2 * nth - 1] = 'f' .. nth fields[2 * nth] = '1' end \
     for nth = 1, ARGV[1] do local id = string.gsub(ARGV[3], ':', '-') .. '-' .. nth \
     redis.call('XADD', KEYS[1], '*', 'type', 'test', 'id', id, 'life', id, 'created_ms', '1', 'room_gates', ARGV[3], unpack(fields)) \
     end return redis.call('HSET', KEYS[2], ARGV[3], 1)";
 
-fn fill_room(server: &RedisServer, room: &str) {
-    let (key, jobs, fields) = (format!("sf:{{default}}:room:{room}"), EACH.to_string(), FIELDS.to_string());
-    server.cmd(&["EVAL", FILL, "2", &key, "sf:{default}:rooms", &jobs, &fields, room]);
+fn fill_waitlist(server: &RedisServer, waitlist: &str) {
+    let (key, jobs, fields) =
+        (format!("sf:{{default}}:room:{waitlist}"), EACH.to_string(), FIELDS.to_string());
+    server.cmd(&["EVAL", FILL, "2", &key, "sf:{default}:rooms", &jobs, &fields, waitlist]);
 }
 
 pub(super) fn heavy() -> Submission {
@@ -61,7 +62,7 @@ async fn every_way() -> Verdict {
     // One room whose gate is about to open, and one of a type that no worker has known.
     let gate = "type:test".parse().unwrap();
     scene.queue.gates().close(&gate, "ann", "", None).await.unwrap();
-    ["type:test", "unknown:test"].iter().for_each(|room| fill_room(&scene.server, room));
+    ["type:test", "unknown:test"].iter().for_each(|waitlist| fill_waitlist(&scene.server, waitlist));
     log_from(&scene.server, "300");
     let yardstick = Yardstick::lay(&scene.server);
     submit(&scene.queue, Duration::from_secs(1)).await;

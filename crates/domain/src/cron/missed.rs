@@ -1,6 +1,5 @@
 //! What happens to ticks that no process handled in time.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -58,26 +57,23 @@ fn most_in_time(in_time: Duration) -> usize {
     seconds.saturating_add(1).min(MAX_CATCH_UP)
 }
 
-impl Missed {
-    /// Every policy.
-    pub const ALL: [Self; 3] = [Self::Skip, Self::One, Self::All];
-
+variants! {
     /// Returns the policy's name, as used in the configuration and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Skip => "skip",
-            Self::One => "one",
-            Self::All => "all",
-        }
+    Missed: Display {
+        Skip = "skip",
+        One = "one",
+        All = "all",
     }
+}
 
+impl Missed {
     /// Returns what is due at `now` if everything up to `handled` has been handled; `None` if nothing is due.
     pub fn due(self, schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Due> {
         self.due_with(schedule, (handled, now), now, IN_TIME)
     }
 
-    /// The same for the ticks up to an instant that may lie before `now`, in a fleet whose ticks may be this late and not be
-    /// missed; see [`in_time`].
+    /// Returns what is due at `now` of the ticks up to an instant that may lie before it, in a fleet whose ticks may be this late
+    /// and not be missed; see [`in_time`].
     #[doc(hidden)]
     pub fn due_with(
         self,
@@ -122,18 +118,11 @@ impl Missed {
     }
 }
 
-impl fmt::Display for Missed {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
-}
-
 impl FromStr for Missed {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|missed| missed.as_str() == text);
-        known.ok_or_else(|| format!("{text:?} is not one of skip, one and all"))
+        Self::named(text).ok_or_else(|| format!("{text:?} is not one of skip, one and all"))
     }
 }
 

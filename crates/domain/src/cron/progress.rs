@@ -69,7 +69,7 @@ impl Progress {
         self.due_with(missed, schedule, now, IN_TIME)
     }
 
-    /// The same in a fleet whose ticks may be this late and not be missed; see [`in_time`](super::in_time).
+    /// Returns what is due at `now` in a fleet whose ticks may be this late and not be missed; see [`in_time`](super::in_time).
     #[doc(hidden)]
     pub fn due_with(
         &self,

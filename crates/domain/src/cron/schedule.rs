@@ -97,7 +97,7 @@ impl Schedule {
         let (mut few, mut many, mut step) = (until, until, Duration::from_secs(1));
         while !is_too_long(many) {
             few = many;
-            many = before(until, step).max(after);
+            many = until.before(step).max(after);
             step *= 2;
         }
         while few.since(many) > Duration::from_secs(1) {
@@ -154,11 +154,6 @@ impl Schedule {
 
 fn instant(time: Timestamp) -> Option<jiff::Timestamp> {
     jiff::Timestamp::from_millisecond(i64::try_from(time.as_ms()).ok()?).ok()
-}
-
-fn before(time: Timestamp, step: Duration) -> Timestamp {
-    let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
-    Timestamp::from_ms(time.as_ms().saturating_sub(step)).unwrap_or(Timestamp::MAX)
 }
 
 #[cfg(test)]

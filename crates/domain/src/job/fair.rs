@@ -31,9 +31,9 @@ impl FairShare {
     /// The largest weight.
     pub const MAX_WEIGHT: u32 = 100;
 
-    /// The beginning of the name of a room whose jobs wait for the turn of their value.
+    /// The beginning of the name of a waiting list whose jobs wait for the turn of their value.
     #[doc(hidden)]
-    pub const ROOM: &str = "fair:";
+    pub const WAITLIST: &str = "fair:";
 
     /// Shares a queue between the values of a field, such as `h.tenant` for a header. Each value has the weight 1.
     ///

@@ -305,7 +305,7 @@ impl Filter {
     }
 }
 
-/// As a person would type it on a command line.
+/// Writes the filter as a person would type it on a command line.
 impl fmt::Display for Filter {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, condition) in self.conditions.iter().enumerate() {

@@ -374,34 +374,34 @@ impl Closed {
     }
 }
 
-/// The place where a job waits that may not start: the name of the room, and the gates that the job has to pass.
+/// The place where a job waits that may not start: the name of the waiting list, and the gates that the job has to pass.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parking {
-    /// The name of the room, after `room:` in its key.
-    pub room: String,
+    /// The name of the waiting list, after `room:` in its key.
+    pub waitlist: String,
     /// The gates that the job has to pass.
     pub gates: Vec<GateName>,
 }
 
 impl Parking {
-    /// The beginning of the name of a room whose jobs wait for a worker that knows their type.
+    /// The beginning of the name of a waiting list whose jobs wait for a worker that knows their type.
     const UNKNOWN: &str = "unknown:";
 
     /// The pattern that matches these names.
     #[doc(hidden)]
     pub const UNKNOWN_PATTERN: &str = "unknown:*";
 
-    /// Returns the room of the jobs of a type that some worker did not know. A worker that knows the type is all that they
+    /// Returns the waiting list of the jobs of a type that some worker did not know. A worker that knows the type is all that they
     /// need.
     #[doc(hidden)]
     pub fn unknown(job_type: &JobType) -> Self {
-        Self { room: format!("{}{job_type}", Self::UNKNOWN), gates: Vec::new() }
+        Self { waitlist: format!("{}{job_type}", Self::UNKNOWN), gates: Vec::new() }
     }
 
-    /// Returns the type whose jobs wait in a room because some worker did not know it.
+    /// Returns the type whose jobs wait in a waiting list because some worker did not know it.
     #[doc(hidden)]
-    pub fn unknown_type(room: &str) -> Option<JobType> {
-        room.strip_prefix(Self::UNKNOWN)?.parse().ok()
+    pub fn unknown_type(waitlist: &str) -> Option<JobType> {
+        waitlist.strip_prefix(Self::UNKNOWN)?.parse().ok()
     }
 }
 

@@ -75,23 +75,12 @@ pub enum Lane {
     Low,
 }
 
-impl Lane {
-    /// Every lane, in order of priority.
-    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
-
+variants! {
     /// Returns the lane's name, as it appears in keys, on the command line and in dead letters.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::High => "high",
-            Self::Normal => "normal",
-            Self::Low => "low",
-        }
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+    Lane: Display {
+        High = "high",
+        Normal = "normal",
+        Low = "low",
     }
 }
 
@@ -99,10 +88,8 @@ impl FromStr for Lane {
     type Err = InvalidName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|lane| lane.as_str() == text)
-            .ok_or_else(|| InvalidName::new("lane", text, "a lane must be high, normal or low"))
+        let rule = "a lane must be high, normal or low";
+        Self::named(text).ok_or_else(|| InvalidName::new("lane", text, rule))
     }
 }
 

@@ -46,39 +46,24 @@ pub enum IncidentKind {
     RedisMemory,
 }
 
-impl IncidentKind {
-    /// Every kind.
-    pub const ALL: [Self; 11] = [
-        Self::DeadGroup,
-        Self::DeadRate,
-        Self::DeadJob,
-        Self::Backlog,
-        Self::NoWorker,
-        Self::UnservedType,
-        Self::PoolDown,
-        Self::NeedsDecision,
-        Self::CampaignStopped,
-        Self::QueuePaused,
-        Self::RedisMemory,
-    ];
-
+variants! {
     /// Returns the name of the kind, as the configuration, JSON and metrics have it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::DeadGroup => "dead_group",
-            Self::DeadRate => "dead_rate",
-            Self::DeadJob => "dead_job",
-            Self::Backlog => "backlog",
-            Self::NoWorker => "no_worker",
-            Self::UnservedType => "unserved_type",
-            Self::PoolDown => "pool_down",
-            Self::NeedsDecision => "needs_decision",
-            Self::CampaignStopped => "campaign_stopped",
-            Self::QueuePaused => "queue_paused",
-            Self::RedisMemory => "redis_memory",
-        }
+    IncidentKind: Display {
+        DeadGroup = "dead_group",
+        DeadRate = "dead_rate",
+        DeadJob = "dead_job",
+        Backlog = "backlog",
+        NoWorker = "no_worker",
+        UnservedType = "unserved_type",
+        PoolDown = "pool_down",
+        NeedsDecision = "needs_decision",
+        CampaignStopped = "campaign_stopped",
+        QueuePaused = "queue_paused",
+        RedisMemory = "redis_memory",
     }
+}
 
+impl IncidentKind {
     /// Returns what is wrong, in a few words.
     pub fn title(self) -> &'static str {
         match self {
@@ -94,12 +79,6 @@ impl IncidentKind {
             Self::QueuePaused => "a queue is still paused",
             Self::RedisMemory => "Redis is nearly full",
         }
-    }
-}
-
-impl fmt::Display for IncidentKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
     }
 }
 

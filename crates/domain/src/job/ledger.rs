@@ -15,10 +15,10 @@ pub struct Ledger {
     pub version: u64,
     /// The steps as the last worker knew them; `None` if the ledger holds no valid plan.
     pub plan: Option<Plan>,
-    /// The life in which a handler dropped the whole job, and why.
+    /// The generation in which a handler dropped the whole job, and why.
     dropped: Option<(String, String)>,
-    /// The lives that use it and are alive, each with the version at which it joined: usually one.
-    lives: BTreeMap<String, u64>,
+    /// The generations that use it and are alive, each with the version at which it joined: usually one.
+    generations: BTreeMap<String, u64>,
     steps: BTreeMap<StepName, StepRecord>,
 }
 
@@ -26,7 +26,7 @@ pub struct Ledger {
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct StepRecord {
-    /// Where it is in its life.
+    /// Where it is in its generation.
     pub state: StepState,
     /// The number of runs that count. Interrupted and snoozed runs do not.
     pub attempts: u32,
@@ -34,8 +34,8 @@ pub struct StepRecord {
     pub run: String,
     /// The worker of that run.
     pub worker: String,
-    /// The life of the job in which the attempts count. A replay begins another life.
-    pub life: String,
+    /// The generation of the job in which the attempts count. A replay begins another generation.
+    pub generation: String,
     /// When the state last changed.
     pub since: Option<Timestamp>,
     /// The step does not run again before this time.
@@ -86,9 +86,9 @@ impl StepRecord {
     /// The largest result of a step in bytes. Larger ones are not kept.
     pub const MAX_RESULT_BYTES: usize = 16 * 1024;
 
-    /// Returns the number of runs that count in this life of the job. After a replay, an `auto` step has all its attempts again.
-    pub fn attempts_in(&self, life: &str, kind: StepKind) -> u32 {
-        if kind == StepKind::Auto && self.life != life { 0 } else { self.attempts }
+    /// Returns the number of runs that count in this generation of the job. After a replay, an `auto` step has all its attempts again.
+    pub fn attempts_in(&self, generation: &str, kind: StepKind) -> u32 {
+        if kind == StepKind::Auto && self.generation != generation { 0 } else { self.attempts }
     }
 }
 
@@ -101,8 +101,8 @@ impl Ledger {
                 (b"v", _) => ledger.version = number(value).unwrap_or(0),
                 (b"plan", _) => ledger.plan = text(value).parse().ok(),
                 (b"dropped", _) => ledger.dropped = pair(&text(value)),
-                ([b'@', life @ ..], _) => {
-                    ledger.lives.insert(text(life), number(value).unwrap_or(u64::MAX));
+                ([b'@', generation @ ..], _) => {
+                    ledger.generations.insert(text(generation), number(value).unwrap_or(u64::MAX));
                 }
                 (_, Some((step, field))) => {
                     if let Ok(step) = step.parse() {
@@ -118,9 +118,9 @@ impl Ledger {
         ledger
     }
 
-    /// Returns why a handler dropped the whole job in this life, if one did.
-    pub fn dropped(&self, life: &str) -> Option<&str> {
-        self.dropped.as_ref().filter(|(dropped, _)| dropped == life).map(|(_, why)| why.as_str())
+    /// Returns why a handler dropped the whole job in this generation, if one did.
+    pub fn dropped(&self, generation: &str) -> Option<&str> {
+        self.dropped.as_ref().filter(|(dropped, _)| dropped == generation).map(|(_, why)| why.as_str())
     }
 
     /// Returns what is known about a step; `None` if it has never been touched.
@@ -140,20 +140,24 @@ impl Ledger {
         states.collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the number of a step's runs that count in this life; see [`Self::counts_in`].
+    /// Returns the number of a step's runs that count in this generation; see [`Self::counts_in`].
     #[doc(hidden)]
-    pub fn attempts(&self, step: &StepName, life: &str, kind: StepKind) -> u32 {
+    pub fn attempts(&self, step: &StepName, generation: &str, kind: StepKind) -> u32 {
         let Some(record) = self.get(step) else { return 0 };
-        if self.counts_in(record, life) { record.attempts } else { record.attempts_in(life, kind) }
+        if self.counts_in(record, generation) {
+            record.attempts
+        } else {
+            record.attempts_in(generation, kind)
+        }
     }
 
-    /// Returns true if the runs of a step count in this life: they were its own, or those of another life that is alive, or
+    /// Returns true if the runs of a step count in this generation: they were its own, or those of another generation that is alive, or
     /// was so when this one joined the ledger.
-    pub(crate) fn counts_in(&self, record: &StepRecord, life: &str) -> bool {
+    pub(crate) fn counts_in(&self, record: &StepRecord, generation: &str) -> bool {
         let joined_before = |joined: &u64| *joined < record.ended_at;
-        record.life == life
-            || self.lives.contains_key(&record.life)
-            || self.lives.get(life).is_some_and(joined_before)
+        record.generation == generation
+            || self.generations.contains_key(&record.generation)
+            || self.generations.get(generation).is_some_and(joined_before)
     }
 
     /// Returns the steps that the ledger knows, by name.
@@ -163,11 +167,11 @@ impl Ledger {
 
     /// Notes what a script wrote at the start of a run.
     #[doc(hidden)]
-    pub fn began(&mut self, step: &StepName, run: &str, life: &str) {
+    pub fn began(&mut self, step: &StepName, run: &str, generation: &str) {
         let record = self.steps.entry(step.clone()).or_default();
         record.state = StepState::Started;
         run.clone_into(&mut record.run);
-        life.clone_into(&mut record.life);
+        generation.clone_into(&mut record.generation);
         record.due = None;
     }
 
@@ -201,7 +205,7 @@ impl StepRecord {
             "attempts" => self.attempts = number(value).unwrap_or(u32::MAX),
             "run" => self.run = text(value),
             "worker" => self.worker = text(value),
-            "life" => self.life = text(value),
+            "life" => self.generation = text(value),
             "since" => self.since = instant(value),
             "due" => self.due = instant(value),
             "result" => self.result = Some(Bytes::copy_from_slice(value)),
@@ -292,14 +296,14 @@ mod tests {
 
     #[test]
     fn a_replay_gives_an_auto_step_its_attempts_back_and_a_once_step_none() {
-        let record = StepRecord { attempts: 3, life: "1".to_owned(), ..StepRecord::default() };
+        let record = StepRecord { attempts: 3, generation: "1".to_owned(), ..StepRecord::default() };
         assert_eq!(record.attempts_in("1", StepKind::Auto), 3);
         assert_eq!(record.attempts_in("2", StepKind::Auto), 0);
         assert_eq!(record.attempts_in("2", StepKind::Once), 3);
     }
 
     #[test]
-    fn the_attempts_of_another_life_count_if_both_were_alive() {
+    fn the_attempts_of_another_generation_count_if_both_were_alive() {
         let step = "a".parse().unwrap();
         let attempts = |more: &[(&str, &str)]| {
             let fields = [&[("a:attempts", "3"), ("a:life", "1-0"), ("a:v", "7")], more].concat();

@@ -27,6 +27,7 @@ pub mod filter;
 mod fingerprint;
 mod followup;
 mod gate;
+mod generation;
 mod id;
 pub mod incident;
 mod invalid_payload;
@@ -34,7 +35,6 @@ mod jitter;
 mod job_error;
 mod lease;
 mod ledger;
-mod life;
 pub mod nearest;
 pub mod number;
 mod offload;
@@ -71,6 +71,7 @@ pub use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
 pub use gate::written_limits;
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
+pub use generation::Generation;
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
     SinkName, StepName,
@@ -80,7 +81,6 @@ pub use jitter::jittered;
 pub use job_error::JobError;
 pub use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};
-pub use life::Life;
 pub use offload::LightEnvelope;
 pub use outcome::cut;
 pub use outcome::{DeadReason, Failure, FailureKind, Outcome, Retry};

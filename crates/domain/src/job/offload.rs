@@ -9,7 +9,7 @@
 use std::hash::Hasher;
 
 use super::envelope::{OFFLOADED, pack_texts};
-use super::{Envelope, Life};
+use super::{Envelope, Generation};
 
 /// The encoding of a light entry, so that a worker that does not know about offloaded fields rejects it loudly. The
 /// real encoding is among the large fields.
@@ -87,13 +87,13 @@ impl Envelope {
 
     /// Returns this entry without its large fields; `None` if it is small or they are already elsewhere.
     #[doc(hidden)]
-    pub fn without_large_fields(&self, life: &Life) -> Option<LightEnvelope> {
-        self.lighter_than(Self::LARGE_BYTES, life)
+    pub fn without_large_fields(&self, generation: &Generation) -> Option<LightEnvelope> {
+        self.lighter_than(Self::LARGE_BYTES, generation)
     }
 
-    /// The same if more bytes than these make an entry large.
+    /// Returns the entry without its large fields if it has more than `most` bytes.
     #[doc(hidden)]
-    pub fn lighter_than(&self, most: usize, life: &Life) -> Option<LightEnvelope> {
+    pub fn lighter_than(&self, most: usize, generation: &Generation) -> Option<LightEnvelope> {
         if self.size() <= most {
             return None;
         }
@@ -112,9 +112,9 @@ impl Envelope {
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write(&fields);
         let offloaded =
-            Offloaded { token: format!("{life}-{:016x}", hasher.finish()), bytes: self.large_bytes() };
+            Offloaded { token: format!("{generation}-{:016x}", hasher.finish()), bytes: self.large_bytes() };
         let value = offloaded.value();
-        // The second place: scripts expect the life in the first field.
+        // The second place: scripts expect the generation in the first field.
         let second = kept.len().min(1);
         kept.splice(second..second, [(OFFLOADED, value.as_bytes()), MARK]);
         Some(LightEnvelope { envelope: Self::new(kept.into_iter()), offloaded, fields })
@@ -253,8 +253,8 @@ mod tests {
     use crate::job::{EntryId, JobSpec, Lane};
     use proptest::prelude::*;
 
-    fn life() -> Life {
-        Life::of_entry(EntryId::new(5, 1), Lane::High)
+    fn generation() -> Generation {
+        Generation::of_entry(EntryId::new(5, 1), Lane::High)
     }
 
     fn envelope(fields: &[(&str, &[u8])]) -> Envelope {
@@ -274,14 +274,14 @@ mod tests {
 
     #[test]
     fn small_entries_stay_as_they_are() {
-        assert_eq!(large(1000).without_large_fields(&life()), None);
+        assert_eq!(large(1000).without_large_fields(&generation()), None);
         assert!(large(1000).is_whole());
     }
 
     #[test]
     fn large_fields_are_offloaded_and_restored_byte_for_byte() {
         let whole = large(300_000);
-        let light = whole.without_large_fields(&life()).unwrap();
+        let light = whole.without_large_fields(&generation()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
         assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"h.tenant", b"attempt"]);
         assert!(light.envelope.size() < 200 && !light.envelope.is_whole());
@@ -292,13 +292,13 @@ mod tests {
         assert_eq!((restored.len(), restored.is_whole()), (6, true));
         let job = JobSpec::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
         assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
-        // The same fields of the same life have the same key, so that every process that offloads them knows its name.
-        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+        // The same fields of the same generation have the same key, so that every process that offloads them knows its name.
+        assert_eq!(restored.without_large_fields(&generation()).unwrap(), light);
         assert!(light.offloaded.token.starts_with("5-1-high-"));
     }
 
     #[test]
-    fn a_large_entry_in_a_room_says_where_it_goes_and_may_go_to_another_lane() {
+    fn a_large_entry_in_a_waiting_list_says_where_it_goes_and_may_go_to_another_lane() {
         let payload = vec![b'x'; 300_000];
         let parked = envelope(&[
             ("life", b"5-1"),
@@ -307,7 +307,7 @@ mod tests {
             ("lane", b"low"),
             ("room_gates", b"type:mail\nkey:h.tenant=9"),
         ]);
-        let light = parked.without_large_fields(&life()).unwrap();
+        let light = parked.without_large_fields(&generation()).unwrap();
         assert_eq!(light.envelope.get(b"room_gates"), Some(b"type:mail\nkey:h.tenant=9".as_slice()));
         assert_eq!(light.envelope.get(b"lane"), Some(b"low".as_slice()));
         for lane in [None, Some((b"lane".as_slice(), b"normal".as_slice()))] {
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn an_entry_without_its_large_fields_is_malformed() {
-        let light = large(300_000).without_large_fields(&life()).unwrap();
+        let light = large(300_000).without_large_fields(&generation()).unwrap();
         let error = JobSpec::parse(&light.envelope, EntryId::new(7, 0), Lane::Low).unwrap_err().to_string();
         assert!(error.contains(&light.offloaded.token), "{error}");
         assert_eq!(light.envelope.with_large_fields(b"other"), None);
@@ -346,7 +346,7 @@ mod tests {
         let fields = ["was_1", "dead_1", "trace_1", "tracestate", "type", "type", "dead_error", "dead_error"];
         let fields = ["life"].into_iter().chain(fields.into_iter().cycle().take(200));
         let whole = Envelope::new(fields.map(|name| (name.as_bytes(), value.as_slice())));
-        let light = whole.without_large_fields(&life()).unwrap();
+        let light = whole.without_large_fields(&generation()).unwrap();
         let names: Vec<_> = light.envelope.fields().map(|(name, _)| name).collect();
         assert_eq!(names, [b"life".as_slice(), OFFLOADED, b"encoding", b"type", b"dead_error"]);
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
@@ -357,14 +357,14 @@ mod tests {
         for name in [b"was_1".as_slice(), b"type", b"dead_error"] {
             assert_eq!(count(&restored, name), count(&whole, name));
         }
-        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+        assert_eq!(restored.without_large_fields(&generation()).unwrap(), light);
     }
 
     #[test]
     fn long_values_of_any_name_are_offloaded() {
         let long = vec![b'x'; 200_000];
         let entry = envelope(&[("type", &long), ("id", b"a")]);
-        let light = entry.without_large_fields(&life()).unwrap();
+        let light = entry.without_large_fields(&generation()).unwrap();
         assert_eq!(light.envelope.get(b"type"), None);
         assert_eq!(
             light.envelope.with_large_fields(&light.fields).unwrap().get(b"type"),
@@ -379,13 +379,13 @@ mod tests {
         let mut fields = vec![("h.long", long.as_slice()), ("payload", &payload), ("h.long", b"short")];
         fields.extend(names.iter().map(|name| (name.as_str(), &long[..400])));
         let whole = envelope(&fields);
-        let light = whole.without_large_fields(&life()).unwrap();
+        let light = whole.without_large_fields(&generation()).unwrap();
         assert_eq!(light.envelope.get(b"h.long"), None, "what is short would come before what is long");
         assert_eq!(light.envelope.get(b"h.0"), Some(&long[..400]));
         assert!(light.envelope.get(b"h.19").is_none() && light.envelope.size() < 2 * MAX_HEADERS_BYTES);
         let restored = light.envelope.with_large_fields(&light.fields).unwrap();
         assert_eq!((restored.len(), restored.get(b"h.long")), (24, Some(long.as_slice())));
-        assert_eq!(restored.without_large_fields(&life()).unwrap(), light);
+        assert_eq!(restored.without_large_fields(&generation()).unwrap(), light);
     }
 
     const NAMES: [&[u8]; 8] =
@@ -406,7 +406,7 @@ mod tests {
             fields in proptest::collection::vec((proptest::sample::select(NAMES.to_vec()), any_value()), 0..40),
         ) {
             let whole = Envelope::new(fields.iter().map(|(name, value)| (*name, value.as_slice())));
-            let Some(light) = whole.lighter_than(0, &life()) else { return Ok(()) };
+            let Some(light) = whole.lighter_than(0, &generation()) else { return Ok(()) };
             let named = light.envelope.fields().filter(|(name, _)| *name == OFFLOADED).count();
             // One of each name that stays is as long as may be.
             let most = MAX_WRITTEN_BYTES + 3 * MAX_VALUE_BYTES + MAX_HEADERS_BYTES + 1000;
@@ -420,13 +420,13 @@ mod tests {
                 all
             };
             prop_assert_eq!(sent(&restored), sent(&whole));
-            prop_assert_eq!(restored.lighter_than(0, &life()).unwrap(), light);
+            prop_assert_eq!(restored.lighter_than(0, &generation()).unwrap(), light);
         }
     }
 
     #[test]
     fn what_scripts_write_leaves_an_entry_as_whole_as_it_was() {
-        let light = large(300_000).without_large_fields(&life()).unwrap();
+        let light = large(300_000).without_large_fields(&generation()).unwrap();
         let steps = vec![b's'; 5000];
         for added in [(b"room_moves".as_slice(), b"3".as_slice()), (b"dead_steps", &steps)] {
             let moved = light.envelope.edited(|_| false, &[added]);

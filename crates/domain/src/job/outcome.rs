@@ -1,6 +1,5 @@
 //! What happened to one attempt. [`settle`](super::settle) decides what follows from it.
 
-use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +17,7 @@ pub enum Outcome {
     Interrupted,
     /// The entry was read before it was due, or while as many of its type or key ran as may. It should run after this delay.
     NotDue(Duration),
-    /// The attempt may not start now: the job has to wait in a room. No attempt is spent.
+    /// The attempt may not start now: the job has to wait in a waiting list. No attempt is spent.
     Parked(Parking),
     /// No handler of this worker knows the type. Another worker may know it.
     Unroutable,
@@ -88,18 +87,13 @@ impl Failure {
     }
 }
 
-impl FailureKind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Error, Self::Timeout, Self::Panic, Self::Unknown];
-
+variants! {
     /// Returns the kind's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Timeout => "timeout",
-            Self::Panic => "panic",
-            Self::Unknown => "unknown",
-        }
+    FailureKind {
+        Error = "error",
+        Timeout = "timeout",
+        Panic = "panic",
+        Unknown = "unknown",
     }
 }
 
@@ -139,37 +133,17 @@ pub enum DeadReason {
     Invalid,
 }
 
-impl DeadReason {
-    /// Every reason.
-    pub const ALL: [Self; 8] = [
-        Self::Exhausted,
-        Self::Fatal,
-        Self::Lost,
-        Self::Expired,
-        Self::Malformed,
-        Self::Unroutable,
-        Self::NeedsDecision,
-        Self::Invalid,
-    ];
-
+variants! {
     /// Returns the reason's name, as the field `dead_reason` has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Exhausted => "exhausted",
-            Self::Fatal => "fatal",
-            Self::Lost => "lost",
-            Self::Expired => "expired",
-            Self::Malformed => "malformed",
-            Self::Unroutable => "unroutable",
-            Self::NeedsDecision => "needs_decision",
-            Self::Invalid => "invalid",
-        }
-    }
-}
-
-impl fmt::Display for DeadReason {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+    DeadReason: Display {
+        Exhausted = "exhausted",
+        Fatal = "fatal",
+        Lost = "lost",
+        Expired = "expired",
+        Malformed = "malformed",
+        Unroutable = "unroutable",
+        NeedsDecision = "needs_decision",
+        Invalid = "invalid",
     }
 }
 

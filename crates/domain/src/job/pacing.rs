@@ -19,10 +19,10 @@ const WAITING: f64 = 16.0;
 const READS: f64 = 6.0;
 const CALLS_AWAITED: f64 = 4.5;
 const REPORTS: f64 = 2.0;
-const ROOMS_ASKED: f64 = 2.0;
-const ROOMS_ASKED_BY_MANY: f64 = 1.0;
+const WAITLISTS_ASKED: f64 = 2.0;
+const WAITLISTS_ASKED_BY_MANY: f64 = 1.0;
 
-/// A fleet of more workers than this asks about rooms less often.
+/// A fleet of more workers than this asks about waiting lists less often.
 const FEW: u64 = 8;
 
 /// The shortest and the longest time that a read waits. Longer reads would delay the discovery of a dead connection,
@@ -35,8 +35,8 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// The shortest time between two reports of a worker that it is alive.
 const MIN_REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// The shortest and the longest time between two questions of a worker about rooms.
-const ROOMS_ASKED_EVERY: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3600)];
+/// The shortest and the longest time between two questions of a worker about waiting lists.
+const WAITLISTS_ASKED_EVERY: [Duration; 2] = [Duration::from_millis(400), Duration::from_secs(3600)];
 
 /// A live member has touched its group within this time, or within `TOUCHED_EACH` per member if that is longer.
 const TOUCHED: Duration = Duration::from_secs(20);
@@ -109,17 +109,17 @@ impl Pacing {
         share(self.0 as f64, REPORTS, [MIN_REPORT_EVERY, LONGEST])
     }
 
-    /// Returns the time between two questions of an idle worker about rooms of unknown types.
-    pub fn rooms_asked_every(self) -> Duration {
-        let per_second = if self.0 > FEW { ROOMS_ASKED_BY_MANY } else { ROOMS_ASKED };
-        share(self.0 as f64, per_second, ROOMS_ASKED_EVERY)
+    /// Returns the time between two questions of an idle worker about waiting lists of unknown types.
+    pub fn waitlists_asked_every(self) -> Duration {
+        let per_second = if self.0 > FEW { WAITLISTS_ASKED_BY_MANY } else { WAITLISTS_ASKED };
+        share(self.0 as f64, per_second, WAITLISTS_ASKED_EVERY)
     }
 
-    /// Returns how long no worker has asked about a room whose type none of them knows. Each worker that knows a type asks at
-    /// least twice in this time, if it finds all rooms in this many questions.
+    /// Returns how long no worker has asked about a waiting list whose type none of them knows. Each worker that knows a type asks at
+    /// least twice in this time, if it finds all waiting lists in this many questions.
     pub fn unasked_for(self, questions: u64) -> Duration {
         let questions = u32::try_from(questions.max(1)).unwrap_or(u32::MAX);
-        self.rooms_asked_every().saturating_mul(2).saturating_mul(questions) + Duration::from_secs(2)
+        self.waitlists_asked_every().saturating_mul(2).saturating_mul(questions) + Duration::from_secs(2)
     }
 
     /// Returns true if a member that touched the group this long ago counts as alive. While a queue is idle, members
@@ -156,7 +156,7 @@ mod tests {
         waiting * each(pacing.read_wait(0.5))
             + (workers - waiting) * each(pacing.standby_time(0.5))
             + workers * each(pacing.report_every())
-            + workers * each(pacing.rooms_asked_every())
+            + workers * each(pacing.waitlists_asked_every())
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub enum PatchError {
 }
 
 /// Where the new value goes.
-struct Place {
+struct Target {
     /// The bytes that it replaces; empty if it is added.
     replaced: Range<usize>,
     /// Whether it replaces a text.
@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// Finds a place in JSON; `None` if there is none.
-fn json_place(text: &str, steps: &[Step]) -> Result<Option<Place>, PatchError> {
+fn json_place(text: &str, steps: &[Step]) -> Result<Option<Target>, PatchError> {
     let unreadable = |_| PatchError::Unreadable("JSON");
     let offset = |part: &str| part.as_ptr().addr() - text.as_ptr().addr();
     let mut current = serde_json::from_str::<&RawValue>(text).map_err(unreadable)?.get();
@@ -201,7 +201,7 @@ fn json_place(text: &str, steps: &[Step]) -> Result<Option<Place>, PatchError> {
                 if found.is_none() && nth + 1 == steps.len() {
                     let (object, end) = (offset(current), offset(current) + current.len() - 1);
                     let added = Added { name: name.clone(), members: members.len(), object };
-                    return Ok(Some(Place { replaced: end..end, is_text: false, added: Some(added) }));
+                    return Ok(Some(Target { replaced: end..end, is_text: false, added: Some(added) }));
                 }
                 found
             }
@@ -215,7 +215,11 @@ fn json_place(text: &str, steps: &[Step]) -> Result<Option<Place>, PatchError> {
         current = found;
     }
     let start = offset(current);
-    Ok(Some(Place { replaced: start..start + current.len(), is_text: current.starts_with('"'), added: None }))
+    Ok(Some(Target {
+        replaced: start..start + current.len(),
+        is_text: current.starts_with('"'),
+        added: None,
+    }))
 }
 
 /// The element that a step names.
@@ -301,15 +305,15 @@ fn end_of(bytes: &[u8], mut at: usize) -> Option<usize> {
 }
 
 /// Finds a place in MessagePack; `None` if there is none.
-fn msgpack_place(bytes: &[u8], steps: &[Step]) -> Result<Option<Place>, PatchError> {
+fn msgpack_place(bytes: &[u8], steps: &[Step]) -> Result<Option<Target>, PatchError> {
     if end_of(bytes, 0) != Some(bytes.len()) {
         return Err(PatchError::Unreadable("MessagePack"));
     }
     Ok(msgpack_walk(bytes, steps))
 }
 
-/// The same in bytes that are valid.
-fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
+/// Follows the steps through MessagePack that is valid.
+fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Target> {
     let mut at = 0;
     for (nth, step) in steps.iter().enumerate() {
         let (kind, mut next) = head(bytes, at)?;
@@ -325,7 +329,7 @@ fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
                 }
                 if found.is_none() && nth + 1 == steps.len() {
                     let added = Added { name: name.clone(), members, object: at };
-                    return Some(Place { replaced: next..next, is_text: false, added: Some(added) });
+                    return Some(Target { replaced: next..next, is_text: false, added: Some(added) });
                 }
                 found?
             }
@@ -340,7 +344,7 @@ fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Place> {
         };
     }
     let is_text = matches!(head(bytes, at)?.0, Kind::Text(_));
-    Some(Place { replaced: at..end_of(bytes, at)?, is_text, added: None })
+    Some(Target { replaced: at..end_of(bytes, at)?, is_text, added: None })
 }
 
 /// Whether a member's name is this one, as filters compare them: a text, bytes or an integer.

@@ -131,12 +131,12 @@ pub struct Policy {
     /// Which jobs leave a record; `None` for the queue's setting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracking: Option<Tracking>,
-    /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each life, so also
-    /// for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
+    /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each
+    /// generation, so also for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_success: Option<JobType>,
-    /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each life, so a
-    /// replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
+    /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each generation,
+    /// so a replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<JobType>,
     /// What follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come before those of the pool

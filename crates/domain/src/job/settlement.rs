@@ -18,7 +18,7 @@ pub enum Settlement {
     Cancel(String),
     /// Append the job to its stream again, unchanged: no attempt was spent.
     Release,
-    /// Move the job to a room, unchanged: no attempt was spent.
+    /// Move the job to a waiting list, unchanged: no attempt was spent.
     Park(Parking),
 }
 
@@ -98,7 +98,7 @@ fn later(job: &JobSpec, delay: Duration) -> Settlement {
     Settlement::Defer(Deferral { delay, attempt: job.attempt, lost: job.lost, error: None })
 }
 
-/// Decides about a job of an unknown type: it waits in a room for a worker that knows the type. A job that is offered
+/// Decides about a job of an unknown type: it waits in a waiting list for a worker that knows the type. A job that is offered
 /// before it is due waits until then first.
 fn settle_unroutable(job: &JobSpec) -> Settlement {
     if job.not_before.is_some_and(|due| due > job.entry_created()) {
@@ -107,7 +107,7 @@ fn settle_unroutable(job: &JobSpec) -> Settlement {
     Settlement::Park(Parking::unknown(&job.job_type))
 }
 
-/// Decides about a job that has waited in its room for this long, while no worker knew its type.
+/// Decides about a job that has waited in its waiting list for this long, while no worker knew its type.
 pub fn settle_unserved(job: &JobSpec, waited: Duration) -> Settlement {
     let error = format!("no worker knew the type {} for {waited:?}", job.job_type);
     bury(job.attempt, DeadReason::Unroutable, error)
@@ -228,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn a_job_of_an_unknown_type_waits_in_the_room_of_its_type_once_it_is_due() {
+    fn a_job_of_an_unknown_type_waits_in_the_waiting_list_of_its_type_once_it_is_due() {
         let due = JobSpec { entry: EntryId::new(3_600_000, 0), ..job(1, 1) };
-        let parking = Parking { room: "unknown:mail.send".to_owned(), gates: Vec::new() };
+        let parking = Parking { waitlist: "unknown:mail.send".to_owned(), gates: Vec::new() };
         assert_eq!(decide(&due, &policy(1, 1), &Outcome::Unroutable), Settlement::Park(parking));
         let not_before = crate::job::Timestamp::from_ms(3_600_001);
         let early = JobSpec { not_before, ..due };

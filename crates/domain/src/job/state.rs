@@ -1,6 +1,5 @@
-//! Where a job is in its life, and which state may follow which.
+//! Where a job is in its generation, and which state may follow which.
 
-use std::fmt;
 use std::str::FromStr;
 
 /// A job's state. The last three are final, unless a person replays a dead job.
@@ -22,31 +21,20 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
-    /// Every state.
-    pub const ALL: [Self; 7] = [
-        Self::Waiting,
-        Self::Running,
-        Self::Scheduled,
-        Self::Retrying,
-        Self::Done,
-        Self::Dead,
-        Self::Cancelled,
-    ];
-
+variants! {
     /// Returns the state's name, as used in records and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Scheduled => "scheduled",
-            Self::Retrying => "retrying",
-            Self::Done => "done",
-            Self::Dead => "dead",
-            Self::Cancelled => "cancelled",
-        }
+    State: Display {
+        Waiting = "waiting",
+        Running = "running",
+        Scheduled = "scheduled",
+        Retrying = "retrying",
+        Done = "done",
+        Dead = "dead",
+        Cancelled = "cancelled",
     }
+}
 
+impl State {
     /// Returns true if the job will not run again unless a person replays it.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Dead | Self::Cancelled)
@@ -66,17 +54,11 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
-}
-
 impl FromStr for State {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(())
+        Self::named(text).ok_or(())
     }
 }
 

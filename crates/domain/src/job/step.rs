@@ -14,7 +14,6 @@
 //! | any but given up | done | a person: it is done |
 //! | any but done | given up | a person: it will not be done |
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -35,22 +34,11 @@ pub enum StepKind {
     Once,
 }
 
-impl StepKind {
-    /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Auto, Self::Once];
-
+variants! {
     /// Returns the kind's name, as used in ledgers and configuration files.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Once => "once",
-        }
-    }
-}
-
-impl fmt::Display for StepKind {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+    StepKind: Display {
+        Auto = "auto",
+        Once = "once",
     }
 }
 
@@ -58,8 +46,7 @@ impl FromStr for StepKind {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        known.ok_or_else(|| "a step's kind must be auto or once".to_owned())
+        Self::named(text).ok_or_else(|| "a step's kind must be auto or once".to_owned())
     }
 }
 
@@ -85,31 +72,20 @@ pub enum StepState {
     GivenUp,
 }
 
-impl StepState {
-    /// Every state.
-    pub const ALL: [Self; 7] = [
-        Self::Pending,
-        Self::Started,
-        Self::Done,
-        Self::Failed,
-        Self::Exhausted,
-        Self::Unknown,
-        Self::GivenUp,
-    ];
-
+variants! {
     /// Returns the state's name, as used in ledgers and on the command line.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Started => "started",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Exhausted => "exhausted",
-            Self::Unknown => "unknown",
-            Self::GivenUp => "given_up",
-        }
+    StepState: Display {
+        Pending = "pending",
+        Started = "started",
+        Done = "done",
+        Failed = "failed",
+        Exhausted = "exhausted",
+        Unknown = "unknown",
+        GivenUp = "given_up",
     }
+}
 
+impl StepState {
     /// Returns true if a single transition may lead from this state to `next`; see the module's table.
     pub fn may_become(self, kind: StepKind, next: Self) -> bool {
         let once = kind == StepKind::Once;
@@ -132,17 +108,11 @@ impl StepState {
     }
 }
 
-impl fmt::Display for StepState {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
-    }
-}
-
 impl FromStr for StepState {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or(())
+        Self::named(text).ok_or(())
     }
 }
 
@@ -314,23 +284,12 @@ pub enum Verdict {
     GiveUp,
 }
 
-impl Verdict {
-    /// Every verdict.
-    pub const ALL: [Self; 3] = [Self::Done, Self::Run, Self::GiveUp];
-
+variants! {
     /// Returns the verdict's name, as used on the command line and in ledgers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Run => "run",
-            Self::GiveUp => "give-up",
-        }
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.as_str())
+    Verdict: Display {
+        Done = "done",
+        Run = "run",
+        GiveUp = "give-up",
     }
 }
 
@@ -338,8 +297,7 @@ impl FromStr for Verdict {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let known = Self::ALL.into_iter().find(|verdict| verdict.as_str() == text);
-        known.ok_or_else(|| "a verdict must be done, run or give-up".to_owned())
+        Self::named(text).ok_or_else(|| "a verdict must be done, run or give-up".to_owned())
     }
 }
 

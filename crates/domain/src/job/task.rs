@@ -50,8 +50,8 @@ impl TaskState {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ReplayRules {
-    /// How many jobs it replays per second, at most 10,000.
-    pub rate: f64,
+    /// How many jobs it replays per second, at most 10,000; `None` if as many as it can.
+    pub rate: Option<f64>,
     /// How many jobs must succeed before the others are replayed.
     pub canary: u64,
     /// The share of jobs that may die again, with the same fingerprint, in percent; at least 20 must have ended. `None` if it
@@ -59,30 +59,41 @@ pub struct ReplayRules {
     pub stop_at: Option<f64>,
     /// How often tasks replay a job, at most.
     pub max_replays: u64,
+    /// Whether all steps of a job run again, also those that are done and those of the kind `once`.
+    #[serde(default)]
+    pub all_steps: bool,
 }
 
 impl Default for ReplayRules {
     fn default() -> Self {
-        Self { rate: 100.0, canary: 0, stop_at: None, max_replays: 3 }
+        Self { rate: None, canary: 0, stop_at: None, max_replays: 3, all_steps: false }
     }
 }
 
 impl ReplayRules {
     setters! {
-        /// Sets how many jobs it replays per second; at least one per hour, and at most 10,000.
-        rate: f64 => if rate.is_finite() { rate.clamp(1.0 / 3600.0, 10_000.0) } else { 1.0 };
+        /// Sets how many jobs it replays per second, at least one per hour, and at most 10,000; `None` for as many as it can.
+        rate: impl Into<Option<f64>> => rate.into();
         /// Sets how many jobs must succeed before the others are replayed.
         canary: u64;
         /// Sets the share of jobs that may die again, in percent.
         stop_at: impl Into<Option<f64>> => stop_at.into();
         /// Sets how often tasks replay a job.
         max_replays: u64;
+        /// Sets whether all steps of a job run again.
+        all_steps: bool;
+    }
+
+    /// Whether what it does next depends on how its jobs end.
+    #[doc(hidden)]
+    pub fn watches(&self) -> bool {
+        self.canary > 0 || self.stop_at.is_some()
     }
 
     /// Says what is wrong with the numbers, if something is.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), &'static str> {
-        check_rate(self.rate)?;
+        self.rate.map_or(Ok(()), check_rate)?;
         if self.stop_at.is_some_and(|share| !(0.0..=100.0).contains(&share)) {
             return Err("the share of deaths must be from 0 to 100 percent");
         }
@@ -119,7 +130,7 @@ pub struct ReplayCounts {
     pub needs_decision: u64,
     /// How many were cancelled.
     pub cancelled: u64,
-    /// How many letters it left alone: somebody was faster, tasks have replayed them too often, or Redis refused them.
+    /// How many letters it left alone: somebody was faster, or tasks have replayed them too often.
     pub skipped: u64,
 }
 
@@ -201,7 +212,7 @@ pub fn allowed(due_ms: Option<f64>, now_ms: u64, rate: f64) -> u64 {
 }
 
 /// What the field `campaign` of a replayed job says: which task replayed it, the fingerprint of its letter, and how often tasks have
-/// replayed it. Anybody may copy it: only the task itself knows which lives it has replayed.
+/// replayed it. Anybody may copy it: only the task itself knows which generations it has replayed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CampaignTag {
     /// The task.
@@ -267,11 +278,11 @@ mod tests {
     #[test]
     fn rules_without_usable_numbers_are_refused() {
         let usual = ReplayRules::default();
-        for rate in [1.0 / 3600.0, 10_000.0] {
-            assert_eq!(ReplayRules { rate, ..usual }.check(), Ok(()));
+        for rate in [None, Some(1.0 / 3600.0), Some(10_000.0)] {
+            assert_eq!(usual.rate(rate).check(), Ok(()));
         }
         for rate in [0.0, -1.0, f64::NAN, f64::INFINITY, 10_001.0] {
-            assert!(ReplayRules { rate, ..usual }.check().is_err(), "{rate}");
+            assert!(usual.rate(rate).check().is_err(), "{rate}");
         }
         for share in [-1.0, 101.0, f64::NAN, f64::INFINITY] {
             assert!(usual.stop_at(share).check().is_err(), "{share}");

@@ -27,6 +27,13 @@ impl Timestamp {
         Self(self.0.saturating_add(ms).min(Self::MAX.0))
     }
 
+    /// Returns the instant that was this long before, at least 1970.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn before(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(time.as_millis()).unwrap_or(u64::MAX)))
+    }
+
     /// Returns how long after `earlier` this instant is; zero if it is not later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

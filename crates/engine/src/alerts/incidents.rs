@@ -140,7 +140,7 @@ impl Broker {
         self.incidents_of("alerts")
     }
 
-    /// The same with other keys.
+    /// Gives access to the incidents of this namespace in the keys of another hash tag.
     pub(crate) fn incidents_of(&self, tag: &str) -> Incidents {
         let keys = AlertKeys::new(self.namespace(), tag);
         Incidents { link: self.link_to(&keys.open), keys }

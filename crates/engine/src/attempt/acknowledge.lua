@@ -8,11 +8,11 @@ if redis.call('XDEL', stream, unpack(entries)) == #entries then
   return { #entries }
 end
 local answer = { 0 }
-for place, entry in ipairs(entries) do
+for location, entry in ipairs(entries) do
   if redis.call('XACK', stream, 'fleet', entry) == 1 then
     answer[1] = answer[1] + 1
   else
-    answer[#answer + 1] = place
+    answer[#answer + 1] = location
   end
 end
 return answer

@@ -14,7 +14,7 @@ pub enum Applied {
     Late,
     /// The job's cancellation was requested, so it is cancelled and does not run again.
     Cancelled,
-    /// The entry was already settled, and no trace of this life is left: a plain acknowledgement settled it.
+    /// The entry was already settled, and no trace of this generation is left: a plain acknowledgement settled it.
     Untraced,
 }
 

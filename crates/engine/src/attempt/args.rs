@@ -6,12 +6,13 @@ use crate::bytes;
 use crate::job::{Envelope, JobSpec, Timestamp};
 use crate::submit::enqueue::optional;
 
-/// Tells `begin` and `bury` about the dead letter whose fields a job has: which life ended in it, and when.
+/// Tells `begin` and `bury` about the dead letter whose fields a job has: which generation ended in it, and when.
 pub(crate) fn letter_of(job: &JobSpec) -> [Value; 2] {
     let former = job.former.as_deref();
-    let life = former.and_then(|former| former.life.as_ref()).map_or_else(|| Value::from(""), text);
+    let generation =
+        former.and_then(|former| former.generation.as_ref()).map_or_else(|| Value::from(""), text);
     let at = former.and_then(|former| former.dead_at);
-    [life, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
+    [generation, at.map_or_else(|| Value::from(""), |at| at.to_string().into())]
 }
 
 /// Converts any value to a text argument.
@@ -24,7 +25,7 @@ pub(crate) fn flatten(envelope: &Envelope, args: &mut Vec<Value>) {
     args.extend(envelope.fields().flat_map(|(name, value)| [bytes(name), bytes(value)]));
 }
 
-/// Converts the start of a job's life to an argument.
+/// Converts the start of a job's generation to an argument.
 pub(crate) fn created(job: &JobSpec) -> Value {
     Value::Integer(job.created.as_ms().cast_signed())
 }

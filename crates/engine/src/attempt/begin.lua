@@ -8,26 +8,26 @@ local stream, cancels, dead = unpack(KEYS, 1, 3)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH = 4, 2
 local now, has_requests = now_ms(), redis.pcall('ZCARD', cancels) ~= 0
-return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, life, key, first, last)
+return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, generation, key, first, last)
   local record, lock = unpack(KEYS, key, key + 1)
-  local id, not_before_ms, expires_at_ms, keeps, job_type, created_ms, is_repeated, unlocks, letter_life,
+  local id, not_before_ms, expires_at_ms, keeps, job_type, created_ms, is_repeated, unlocks, letter_generation,
     letter_ms, letter_token = unpack(ARGV, first, last)
   if not held then return 0 end
   local is_owner, facts = false, nil
   -- Only a repeated attempt can have succeeded late; see is_done. Moving a letter changes nothing of what is read here.
   if is_repeated == '1' then
-    facts = facts_of(record, life, 'late:' .. life, 'late')
-    if facts.extra or facts.other == life then return 2 end
+    facts = facts_of(record, generation, 'late:' .. generation, 'late')
+    if facts.extra or facts.other == generation then return 2 end
   end
-  if has_requests and is_unwanted(cancels, life) then return 5 end
+  if has_requests and is_unwanted(cancels, generation) then return 5 end
   if not_before_ms ~= '' and tonumber(not_before_ms) > now then return { 4, tonumber(not_before_ms) - now } end
-  if letter_life ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_life, letter_ms, letter_token) end
+  if letter_generation ~= '' or letter_ms ~= '' then move_letter(dead, record, letter_generation, letter_ms, letter_token) end
   if expires_at_ms ~= '' and tonumber(expires_at_ms) <= now then return 3 end
-  if keeps == '1' then is_owner, facts = owns(record, life, facts) end
+  if keeps == '1' then is_owner, facts = owns(record, generation, facts) end
   if is_owner then
-    -- A job that left a room may be in another lane than before.
-    write_record(record, facts, job_type, lane, created_ms, life, 'state', 'running', 'entry', entry, 'lane', lane)
-    -- A record that says that this life is retried has no TTL.
+    -- A job that left a waiting list may be in another lane than before.
+    write_record(record, facts, job_type, lane, created_ms, generation, 'state', 'running', 'entry', entry, 'lane', lane)
+    -- A record that says that this generation is retried has no TTL.
     local is_retried = facts.is_known and facts.state == 'retrying'
     if facts.state and not is_retried then redis.call('PERSIST', record) end
   end

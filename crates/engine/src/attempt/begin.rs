@@ -53,7 +53,7 @@ impl Queue {
         let mut call = JobsCall::new(&BEGIN, (consumer, lane), &shared);
         for Candidate { job, keeps_record } in candidates {
             let lock = job.follow_ups.as_deref().and_then(FollowUps::freed_at_start);
-            let [letter_life, letter_ms] = letter_of(job);
+            let [letter_generation, letter_ms] = letter_of(job);
             let letter_token = job.former.as_deref().and_then(|former| former.offloaded.as_deref());
             let args = args![BEGIN;
                 id = text(&job.id),
@@ -64,11 +64,11 @@ impl Queue {
                 created_ms = created(job),
                 is_repeated = flag(job.is_repeated()),
                 unlocks = flag(lock.is_some()),
-                letter_life,
+                letter_generation,
                 letter_ms,
                 letter_token = letter_token.unwrap_or_default(),
             ];
-            call.add((job.entry, &job.life), [self.keys.record(&job.id), self.keys.lock(lock)], args);
+            call.add((job.entry, &job.generation), [self.keys.record(&job.id), self.keys.lock(lock)], args);
         }
         let answers = self.run_each(call).await?;
         Ok(answers.into_iter().map(|answer| begun(answer?)).collect())

@@ -11,7 +11,8 @@ use crate::client::error::Error;
 use crate::client::script::{args, scripts};
 use crate::job::task::CampaignTag;
 use crate::job::{
-    Burial, ConsumerName, DeadReason, End, EntryId, Envelope, JobId, Lane, Life, TraceContext, fingerprint,
+    Burial, ConsumerName, DeadReason, End, EntryId, Envelope, Generation, JobId, Lane, TraceContext,
+    fingerprint,
 };
 use crate::submit::offload::ScriptFields;
 use crate::{Entry, Queue, bytes, millis};
@@ -28,14 +29,14 @@ const TIMES: [([&[u8]; 2], &[u8]); 2] = [
 pub(crate) struct Letter<'a> {
     entry: EntryId,
     /// Its own lane.
-    home: Lane,
+    own_lane: Lane,
     id: JobId,
     job_type: &'a str,
     created_ms: u64,
     envelope: &'a Envelope,
     trace: Option<&'a TraceContext>,
-    life: Life,
-    root: Option<Life>,
+    generation: Generation,
+    root: Option<Generation>,
     /// Identifies the letter whose fields these are; see `bury.lua`.
     former: [Value; 2],
     follow_up: FollowUpArgs,
@@ -52,14 +53,14 @@ impl<'a> Letter<'a> {
     ) -> Self {
         Self {
             entry: job.entry,
-            home: job.home,
+            own_lane: job.own_lane,
             id: job.id.clone(),
             job_type: job.job_type.as_str(),
             created_ms: job.created.as_ms(),
             envelope,
             trace,
-            life: job.life.clone(),
-            root: Some(job.root()).filter(|root| **root != job.life).cloned(),
+            generation: job.generation.clone(),
+            root: Some(job.root()).filter(|root| **root != job.generation).cloned(),
             former: letter_of(job),
             follow_up,
             offloaded,
@@ -82,7 +83,7 @@ impl<'a> Letter<'a> {
         let broken: Vec<_> =
             [(b"dead_job".as_slice(), id.as_bytes())].into_iter().chain(campaigns.iter().copied()).collect();
         if self.envelope.len() > Envelope::MAX_FIELDS + Envelope::FLEET_FIELDS {
-            let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.home);
+            let packed = self.envelope.edited(|name| name == b"campaign", &[]).pack(self.own_lane);
             let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();
             return Envelope::new(raw.into_iter());
         }
@@ -109,7 +110,7 @@ impl<'a> Letter<'a> {
             let fleet = |name: &[u8]| name == b"campaign" || name.starts_with(b"dead_");
             return edited(self.envelope, self.trace, fleet, &add);
         }
-        // The producer's time and the start of the life are kept for readers: a replay has a time of its own.
+        // The producer's time and the start of the generation are kept for readers: a replay has a time of its own.
         let created = self.created_ms.to_string();
         add.push((b"dead_created_ms", created.as_bytes()));
         add.extend(campaigns);
@@ -133,11 +134,12 @@ impl Queue {
         let empty = Envelope::default();
         let given = entry.envelope.as_ref().unwrap_or(&empty);
         let text = |name: &[u8]| given.get(name).and_then(|value| std::str::from_utf8(value).ok());
-        // The fleet has written a life into entries of jobs that it knows: those that a script accepted or moved.
-        let named = text(b"life").and_then(|life| life.parse::<Life>().ok());
-        let known = named.clone().and_then(|life| Some((text(b"id")?.parse().ok()?, life)));
-        let (id, life) = known
-            .unwrap_or_else(|| (JobId::derived(entry.id, entry.lane), Life::of_entry(entry.id, entry.lane)));
+        // The fleet has written a generation into entries of jobs that it knows: those that a script accepted or moved.
+        let named = text(b"life").and_then(|generation| generation.parse::<Generation>().ok());
+        let known = named.clone().and_then(|generation| Some((text(b"id")?.parse().ok()?, generation)));
+        let (id, generation) = known.unwrap_or_else(|| {
+            (JobId::derived(entry.id, entry.lane), Generation::of_entry(entry.id, entry.lane))
+        });
         // `share.lua` names a job without an id by its first entry. What it adds is not its producer's.
         let is_added = |name: &[u8]| matches!(name, b"id" | b"life" | b"created_ms" | b"lane");
         let was_shared = text(b"id").is_some() && text(b"id") == text(b"life");
@@ -145,14 +147,19 @@ impl Queue {
         let end = End::Dead(DeadReason::Malformed, why);
         let letter = Letter {
             entry: entry.id,
-            home: entry.lane,
+            own_lane: entry.lane,
             id: id.clone(),
             job_type: "",
             created_ms: entry.id.ms,
             envelope,
             trace: None,
-            follow_up: FollowUpArgs::of_malformed(&self.keys, envelope, named.as_ref().unwrap_or(&life), end),
-            life,
+            follow_up: FollowUpArgs::of_malformed(
+                &self.keys,
+                envelope,
+                named.as_ref().unwrap_or(&generation),
+                end,
+            ),
+            generation,
             root: None,
             former: ["".into(), "".into()],
             // Any key that the entry names is gone.
@@ -179,10 +186,10 @@ impl Queue {
         ran: &AttemptSummary<'_>,
     ) -> Result<(), Error> {
         let ScriptFields { envelope: fields, offloaded } =
-            self.offload_large(letter.fields(), &letter.life).await?;
+            self.offload_large(letter.fields(), &letter.generation).await?;
         let FollowUpArgs { keys: [lock, batch], ends } = letter.follow_up;
         let (record, ledger) = (self.keys.record(&letter.id), self.keys.ledger(&letter.id));
-        let [letter_life, letter_ms] = letter.former;
+        let [letter_generation, letter_ms] = letter.former;
         let mut args = Vec::from(args![BURY;
             id = text(&letter.id),
             is_repeated = flag(is_repeated),
@@ -197,14 +204,14 @@ impl Queue {
             fingerprint = fingerprint(letter.job_type, burial.reason, &burial.error),
             ends,
             root = letter.root.as_ref().map_or_else(|| "".into(), text),
-            letter_life,
+            letter_generation,
             letter_ms,
             told_steps = letter.envelope.get(b"dead_steps").map_or_else(|| "".into(), bytes),
-            origin = letter.home.as_str(),
+            origin = letter.own_lane.as_str(),
         ]);
         flatten(&fields, &mut args);
         call.add(
-            (letter.entry, &letter.life),
+            (letter.entry, &letter.generation),
             [record, lock, batch, ledger, letter.offloaded, offloaded],
             args,
         );

@@ -8,7 +8,7 @@ use crate::attempt::args::text;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::{Answer, Script};
-use crate::job::{ConsumerName, EntryId, Lane, Life};
+use crate::job::{ConsumerName, EntryId, Generation, Lane};
 
 /// The most jobs of one call. It takes Redis about a millisecond; more would save little.
 pub const MAX_JOBS: usize = 100;
@@ -36,12 +36,12 @@ impl JobsCall {
     /// Adds a job with its own keys and arguments.
     pub(crate) fn add(
         &mut self,
-        (entry, life): (EntryId, &Life),
+        (entry, generation): (EntryId, &Generation),
         keys: impl IntoIterator<Item = Key>,
         args: impl IntoIterator<Item = Value>,
     ) {
         let count = self.args.len();
-        self.args.extend([Value::Null, text(&entry), text(life)]);
+        self.args.extend([Value::Null, text(&entry), text(generation)]);
         self.args.extend(args);
         self.args[count] = Value::Integer((self.args.len() - count - 1) as i64);
         self.keys.extend(keys);

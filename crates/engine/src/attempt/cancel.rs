@@ -16,10 +16,10 @@ use crate::client::error::Error;
 use crate::client::link::Link;
 use crate::client::script::{Answer, args, scripts};
 use crate::inspect::jobs::{FoundJob, Spot};
-use crate::job::{End, EntryId, Envelope, GateName, JobId, JobSpec, JobType, Lane, Life, State, cut};
+use crate::job::{End, EntryId, Envelope, GateName, Generation, JobId, JobSpec, JobType, Lane, State, cut};
 use crate::{Queue, bytes, millis};
 
-scripts! { CANCEL "cancel", CANCELS "cancels", ENDINGS "endings", WISHES "wishes" }
+scripts! { CANCEL "cancel", CANCELS "cancels", TAKE_CANCELLED "take_cancelled", PRUNE_CANCEL_REQUESTS "prune_cancel_requests" }
 
 /// How many entries of each lane are searched for a job that nothing points to.
 const MAX_SEARCHED: u64 = 100_000;
@@ -30,8 +30,8 @@ const TRIES: u32 = 3;
 /// The most bytes of the requester's name; a longer one is cut.
 const MAX_NAME_BYTES: usize = 128;
 
-/// The most lives that one script checks.
-const MAX_LIVES: usize = 500;
+/// The most generations that one script checks.
+const MAX_GENERATIONS: usize = 500;
 
 /// The most requests that one script checks.
 const REQUESTS_PAGE: i64 = 200;
@@ -55,7 +55,7 @@ pub enum Cancellation {
 pub struct GateNews {
     /// The revision of the rules; `None` if it cannot be read.
     pub revision: Option<u64>,
-    /// How many jobs wait in the room of the queue's own gate.
+    /// How many jobs wait in the waiting list of the queue's own gate.
     pub waiting: u64,
 }
 
@@ -66,8 +66,8 @@ struct Found {
     lane: Lane,
     /// Its entry, unless it is delayed.
     entry: Option<EntryId>,
-    /// The room that has its entry, if none of the lanes has.
-    room: Option<String>,
+    /// The waiting list that has its entry, if none of the lanes has.
+    waitlist: Option<String>,
 }
 
 impl Queue {
@@ -95,31 +95,31 @@ impl Queue {
             let found = self.find(id).await?;
             let known = found.is_some();
             let found = found.unwrap_or_default();
-            let told = Told::read(self.cancel_at(id, &found, (terms, left == 0), fence).await?)?;
-            match told {
-                Told::Done(cancelled) => return Ok(Some(cancelled)),
-                Told::Passed => return Ok(None),
-                Told::Unknown if !known => break,
+            let reply = CancelReply::read(self.cancel_at(id, &found, (terms, left == 0), fence).await?)?;
+            match reply {
+                CancelReply::Done(cancelled) => return Ok(Some(cancelled)),
+                CancelReply::Passed => return Ok(None),
+                CancelReply::Unknown if !known => break,
                 // It moved in the meantime, or ended without a record.
-                Told::Unknown | Told::Moved => {}
+                CancelReply::Unknown | CancelReply::Moved => {}
             }
         }
         Ok(Some(Cancelled::UNKNOWN))
     }
 
-    /// Does the same to a job that a search found with these fields. It is searched for again only if it has moved since.
+    /// Cancels a job that a search found with these fields. It is searched for again only if it has moved since.
     pub(crate) async fn cancel_found(
         &self,
         (job, fields): (&FoundJob, Option<Envelope>),
         terms: &BulkTerms,
         fence: &Fence,
     ) -> Result<Option<Cancelled>, Error> {
-        // Beside another life of its id, the delayed set has it as `<id> <life>`.
+        // Beside another generation of its id, the delayed set has it as `<id> <generation>`.
         let (name, is_second) = job.id.split_once(' ').map_or((job.id.as_str(), false), |(id, _)| (id, true));
         // Such a text can be in the delayed set, but it is not the id of a job.
         let Ok(id) = name.parse::<JobId>() else { return Ok(Some(Cancelled::UNKNOWN)) };
         let mut envelope = fields.unwrap_or_default();
-        // `<batch> batch` is no life of the job that has the id of the batch.
+        // `<batch> batch` is no generation of the job that has the id of the batch.
         let is_its = envelope.get(b"id") == Some(name.as_bytes()) && envelope.get(b"life").is_some();
         if is_second && !is_its {
             return Ok(Some(Cancelled::UNKNOWN));
@@ -127,16 +127,16 @@ impl Queue {
         self.restore_fields(&self.link, &mut envelope).await?;
         let lane = match job.spot() {
             Spot::Lane(lane) => lane,
-            Spot::Room | Spot::Delayed | Spot::Ended => job.lane.unwrap_or_default(),
+            Spot::Waitlist | Spot::Delayed | Spot::Ended => job.lane.unwrap_or_default(),
         };
-        let entry = job.entry.filter(|_| matches!(job.spot(), Spot::Lane(_) | Spot::Room));
-        let found = Found { envelope, lane, entry, room: job.room.clone() };
-        match Told::read(self.cancel_at(&id, &found, (terms, false), fence).await?)? {
-            Told::Done(cancelled) => Ok(Some(cancelled)),
-            Told::Passed => Ok(None),
+        let entry = job.entry.filter(|_| matches!(job.spot(), Spot::Lane(_) | Spot::Waitlist));
+        let found = Found { envelope, lane, entry, waitlist: job.waitlist.clone() };
+        match CancelReply::read(self.cancel_at(&id, &found, (terms, false), fence).await?)? {
+            CancelReply::Done(cancelled) => Ok(Some(cancelled)),
+            CancelReply::Passed => Ok(None),
             // It is elsewhere by now, or ended without a record. Nobody walks through the lanes for it: it is one of many. By the id
-            // of a second life, only the other one would be found.
-            Told::Unknown | Told::Moved => {
+            // of a second generation, only the other one would be found.
+            CancelReply::Unknown | CancelReply::Moved => {
                 if !is_second && self.is_placed(&id, &found).await? {
                     self.cancel_wherever(&id, terms, fence).await
                 } else {
@@ -146,18 +146,18 @@ impl Queue {
         }
     }
 
-    /// Returns true if something points to a job with this id, unless it is another life than the one that was found.
+    /// Returns true if something points to a job with this id, unless it is another generation than the one that was found.
     async fn is_placed(&self, id: &JobId, found: &Found) -> Result<bool, Error> {
-        let other = match self.place(id).await? {
+        let other = match self.location(id).await? {
             (None, None) => return Ok(false),
-            (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, room: None },
-            (None, Some((entry, lane, room))) => {
-                let envelope = self.entry(entry, lane, room.as_deref()).await?.unwrap_or_default();
-                Found { envelope, lane, entry: Some(entry), room }
+            (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, waitlist: None },
+            (None, Some((entry, lane, waitlist))) => {
+                let envelope = self.entry(entry, lane, waitlist.as_deref()).await?.unwrap_or_default();
+                Found { envelope, lane, entry: Some(entry), waitlist }
             }
         };
-        let life = |found: &Found| found.life(found.job().as_ref());
-        Ok(life(found).zip(life(&other)).is_none_or(|(own, other)| own == other))
+        let generation = |found: &Found| found.generation(found.job().as_ref());
+        Ok(generation(found).zip(generation(&other)).is_none_or(|(own, other)| own == other))
     }
 
     async fn cancel_at(
@@ -168,20 +168,20 @@ impl Queue {
         fence: &Fence,
     ) -> Result<Answer, Error> {
         let job = found.job();
-        let life = found.life(job.as_ref());
-        let FollowUpArgs { keys: [lock, batch], ends } = match (&job, &life) {
+        let generation = found.generation(job.as_ref());
+        let FollowUpArgs { keys: [lock, batch], ends } = match (&job, &generation) {
             (Some(job), _) => FollowUpArgs::of(
                 &self.keys,
                 TakenJob { job, envelope: &found.envelope, trace: None },
                 None,
                 End::Cancelled,
             ),
-            (None, Some(life)) => {
-                FollowUpArgs::of_malformed(&self.keys, &found.envelope, life, End::Cancelled)
+            (None, Some(generation)) => {
+                FollowUpArgs::of_malformed(&self.keys, &found.envelope, generation, End::Cancelled)
             }
             (None, None) => FollowUpArgs::none(&self.keys),
         };
-        let life = life.map(|life| life.to_string()).unwrap_or_default();
+        let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         // Its producer may know it by its entry, even if it has an id of its own.
         let id = job.as_ref().map_or(id, |job| &job.id);
         let offloaded = match &job {
@@ -200,11 +200,11 @@ impl Queue {
             lock,
             batch,
             self.keys.ledger(id),
-            self.keys.cancel_places.clone(),
+            self.keys.cancel_locations.clone(),
             self.keys.endings.clone(),
             offloaded,
-            self.keys.place(found.lane, found.room.as_deref()),
-            self.keys.room_places.clone(),
+            self.keys.location(found.lane, found.waitlist.as_deref()),
+            self.keys.waitlist_locations.clone(),
             fence.task.clone(),
         ];
         let by = cut(terms.by.clone(), MAX_NAME_BYTES);
@@ -219,7 +219,7 @@ impl Queue {
             created_ms = created.map(|ms| ms.to_string()).unwrap_or_default(),
             ends,
             insists = if at_last { "1" } else { "0" },
-            life,
+            generation,
             page = fence.page(),
         ]);
         self.run(&CANCEL, keys, args).await
@@ -227,69 +227,77 @@ impl Queue {
 
     /// Looks up a job: in the delayed set, at the entry that its id or its record names, or among the newest entries.
     async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
-        let (parked, entry) = self.place(id).await?;
+        let (parked, entry) = self.location(id).await?;
         if let Some((mut envelope, lane)) = parked {
             self.restore_fields(&self.link, &mut envelope).await?;
-            return Ok(Some(Found { envelope, lane, entry: None, room: None }));
+            return Ok(Some(Found { envelope, lane, entry: None, waitlist: None }));
         }
-        if let Some((entry, lane, room)) = entry
-            && let Some(envelope) = self.entry(entry, lane, room.as_deref()).await?
+        if let Some((entry, lane, waitlist)) = entry
+            && let Some(envelope) = self.entry(entry, lane, waitlist.as_deref()).await?
         {
-            let home = envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
+            let own_lane =
+                envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
             // The jobs that follow it go to its own lane.
-            let lane = if room.is_some() { home.unwrap_or(lane) } else { lane };
-            return Ok(Some(Found { envelope, lane, entry: Some(entry), room }));
+            let lane = if waitlist.is_some() { own_lane.unwrap_or(lane) } else { lane };
+            return Ok(Some(Found { envelope, lane, entry: Some(entry), waitlist }));
         }
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
                 && let Some(envelope) = self.entry(entry, lane, None).await?
             {
-                return Ok(Some(Found { envelope, lane, entry: Some(entry), room: None }));
+                return Ok(Some(Found { envelope, lane, entry: Some(entry), waitlist: None }));
             }
         }
         Ok(None)
     }
 
-    async fn entry(&self, entry: EntryId, lane: Lane, room: Option<&str>) -> Result<Option<Envelope>, Error> {
+    async fn entry(
+        &self,
+        entry: EntryId,
+        lane: Lane,
+        waitlist: Option<&str>,
+    ) -> Result<Option<Envelope>, Error> {
         let client = self.link.client();
-        let reply = client.xrange(self.keys.place(lane, room), entry.to_string(), entry.to_string(), Some(1));
+        let reply =
+            client.xrange(self.keys.location(lane, waitlist), entry.to_string(), entry.to_string(), Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         let mut entries = decode::entries("xrange", &reply, lane)?;
         self.restore(&self.link, &mut entries).await?;
         Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
-    /// Returns those of these lives that somebody has asked to cancel, and what is new about the gates. Costs almost
+    /// Returns those of these generations that somebody has asked to cancel, and what is new about the gates. Costs almost
     /// nothing while there are no requests.
     #[doc(hidden)]
     pub async fn cancel_requests(
         &self,
         link: &Link,
-        lives: &[&Life],
-    ) -> Result<(Vec<Life>, GateNews), Error> {
+        generations: &[&Generation],
+    ) -> Result<(Vec<Generation>, GateNews), Error> {
         let mut unwanted = Vec::new();
         let keys =
-            || vec![self.keys.cancels.clone(), self.keys.gates.clone(), self.keys.room(GateName::QUEUE)];
+            || vec![self.keys.cancels.clone(), self.keys.gates.clone(), self.keys.waitlist(GateName::QUEUE)];
         let answer = link.run(&CANCELS, keys(), vec![]).await?;
         let number = |at: usize| answer.rest.get(at).and_then(decode::number);
         let news = GateNews { revision: number(0), waiting: number(1).unwrap_or(0) };
         if answer.status == 0 {
             return Ok((unwanted, news));
         }
-        for lives in lives.chunks(MAX_LIVES) {
-            let args = lives.iter().map(text).collect();
+        for generations in generations.chunks(MAX_GENERATIONS) {
+            let args = generations.iter().map(text).collect();
             let answer = link.run(&CANCELS, keys(), args).await?;
             let asked = answer.rest.iter().skip(2);
-            unwanted.extend(asked.filter_map(|life| decode::text(life).parse::<Life>().ok()));
+            unwanted
+                .extend(asked.filter_map(|generation| decode::text(generation).parse::<Generation>().ok()));
         }
         Ok((unwanted, news))
     }
 
     /// Takes some of the jobs that were cancelled while no worker held them and that have not been reported yet: the
-    /// job, its type if known, and the reason. Returns none if there are none. See `endings.lua`.
+    /// job, its type if known, and the reason. Returns none if there are none. See `take_cancelled.lua`.
     #[doc(hidden)]
     pub async fn endings(&self) -> Result<Vec<(JobId, Option<JobType>, String)>, Error> {
-        let answer = self.run(&ENDINGS, vec![self.keys.endings.clone()], vec![]).await?;
+        let answer = self.run(&TAKE_CANCELLED, vec![self.keys.endings.clone()], vec![]).await?;
         let ending = |text: String| {
             let mut parts = text.splitn(3, ' ');
             let (id, job_type) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok());
@@ -299,16 +307,16 @@ impl Queue {
     }
 
     /// Deletes the requests that can no longer take effect from one page of them, after the first `skip`. Returns how
-    /// many of the page stay, and how many exist in all. See `wishes.lua`.
+    /// many of the page stay, and how many exist in all. See `prune_cancel_requests.lua`.
     #[doc(hidden)]
     pub async fn forget_cancel_requests(&self, skip: u64) -> Result<(u64, u64), Error> {
-        let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_places.clone()];
+        let mut keys = vec![self.keys.cancels.clone(), self.keys.cancel_locations.clone()];
         keys.extend(self.keys.streams().clone());
-        let args = Vec::from(args![WISHES; skip = skip.cast_signed(), most = REQUESTS_PAGE]);
-        let answer = self.run(&WISHES, keys, args).await?;
+        let args = Vec::from(args![PRUNE_CANCEL_REQUESTS; skip = skip.cast_signed(), most = REQUESTS_PAGE]);
+        let answer = self.run(&PRUNE_CANCEL_REQUESTS, keys, args).await?;
         match (u64::try_from(answer.status), answer.rest.first().and_then(decode::number)) {
             (Ok(all), Some(kept)) => Ok((kept, all)),
-            _ => Err(Error::contract("wishes", answer)),
+            _ => Err(Error::contract("prune_cancel_requests", answer)),
         }
     }
 }
@@ -326,7 +334,7 @@ impl Cancelled {
 }
 
 /// What the script said.
-enum Told {
+enum CancelReply {
     Done(Cancelled),
     Unknown,
     Moved,
@@ -334,7 +342,7 @@ enum Told {
     Passed,
 }
 
-impl Told {
+impl CancelReply {
     fn read(answer: Answer) -> Result<Self, Error> {
         let done = |outcome, was_asked| Ok(Self::Done(Cancelled { outcome, was_asked }));
         match (answer.status, answer.rest.first().map(decode::text)) {
@@ -359,18 +367,21 @@ impl Found {
         JobSpec::parse(&self.envelope, entry, self.lane).ok()
     }
 
-    /// Its life, if its entry or its fields tell, even if they do not form a `job`.
-    fn life(&self, job: Option<&JobSpec>) -> Option<Life> {
-        if self.entry.is_none() && !self.names_life() {
+    /// Its generation, if its entry or its fields tell, even if they do not form a `job`.
+    fn generation(&self, job: Option<&JobSpec>) -> Option<Generation> {
+        if self.entry.is_none() && !self.names_generation() {
             return None;
         }
-        let named =
-            || self.envelope.get(b"life").and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
-        let of_entry = || self.entry.map(|entry| Life::of_entry(entry, self.lane));
-        job.map(|job| job.life.clone()).or_else(named).or_else(of_entry)
+        let named = || {
+            self.envelope
+                .get(b"life")
+                .and_then(|generation| std::str::from_utf8(generation).ok()?.parse().ok())
+        };
+        let of_entry = || self.entry.map(|entry| Generation::of_entry(entry, self.lane));
+        job.map(|job| job.generation.clone()).or_else(named).or_else(of_entry)
     }
 
-    fn names_life(&self) -> bool {
+    fn names_generation(&self) -> bool {
         [b"life".as_slice(), b"created_ms"].iter().any(|name| self.envelope.get(name).is_some())
     }
 }

@@ -1,14 +1,14 @@
 -- decide: write an operator's decision about a step, and do what follows from it for a dead job. It begins with the
 -- write that a full Redis refuses, so it is refused as a whole. Without a step it only does what follows from a late
 -- report.
--- stream: that of the job. place: the key that says, for kept_ms, which letter took the place of this one.
+-- stream: that of the job. location: the key that says, for kept_ms, which letter took the place of this one.
 -- version, letter_id: the ledger's version, and the dead letter or '', that this is based on. step: '' for none. state: its
 -- new one. follows: 'done', 'replay' or 'stay'. result: that of the step, or ''. action: the note for the audit, packed, or ''
 -- for none. FIRST_RESTATED: only if the letter stays, and from now on gives another reason: its fingerprint, the ms of its
 -- death, its type, its new reason, its error, how far its steps are, what it was before.
 -- returns {1, unnoted} written, {2, unnoted, entry id} written and the job is replayed, {3, unnoted} written and the job is
 --   done, {0} something has changed. unnoted: '' or why the audit does not have it
-local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, place, audit = unpack(KEYS)
+local ledger, record, dead, high, normal, low, lock, batch, stream, offloaded, location, audit = unpack(KEYS)
 local version, letter_id, call, step, state, verdict, who, reason, follows, retention_ms, id, ends, kept_ms, result, action =
   unpack(ARGV, 1, 15)
 local FIRST_RESTATED = 16
@@ -41,7 +41,7 @@ if is_restated then
   for _, name in ipairs({ 'dead_reason', 'dead_steps', 'dead_before' }) do add_pair(fields, name, others[name]) end
   local restated = replace_letter(dead, record, letter, fields, as, offloaded)
   if type(restated) == 'table' then return restated end
-  redis.call('SET', place, restated .. ' ' .. call, 'PX', kept_ms)
+  redis.call('SET', location, restated .. ' ' .. call, 'PX', kept_ms)
 end
 redis.call('HSET', ledger, 'call', call, 'answer', answer)
 if step ~= '' then
@@ -60,7 +60,7 @@ redis.call('HDEL', record, 'dead_id', 'children')
 remove_letter(dead, letter)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
-conclude(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
+finish_job(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
 expire(record, now, retention_ms, ledger, facts_of(record))
 count_last_end()
 return { 3, unnoted }

@@ -6,7 +6,9 @@ use fred::types::{Key, Value};
 use crate::attempt::taken::TakenJob;
 use crate::client::keys::Keys;
 use crate::job::task::CampaignTag;
-use crate::job::{DeadReason, End, Envelope, FollowUps, Lane, Life, Policy, callback_of_type, fingerprint};
+use crate::job::{
+    DeadReason, End, Envelope, FollowUps, Generation, Lane, Policy, callback_of_type, fingerprint,
+};
 
 /// The script's keys and arguments for what a job's end triggers.
 pub(crate) struct FollowUpArgs {
@@ -27,30 +29,35 @@ impl FollowUpArgs {
         let trace = trace.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
         let of_type = policy.and_then(|policy| callback_of_type(job, policy, trace, end));
         // An id that is accepted once has no follow-up. The batches that wait for the job learn of its end in its own lane.
-        let ties = |own: &&FollowUps| !own.is_only_once() || job.home != job.lane;
+        let ties = |own: &&FollowUps| !own.is_only_once() || job.own_lane != job.lane;
         let own = job.follow_ups.as_deref().filter(ties);
         if own.is_none() && of_type.is_none() {
             return Self::none(keys);
         }
         let follow = own.map(|own| own.follow(job, trace, end)).unwrap_or_default();
         let tag = own.and_then(|own| own.campaign.as_ref());
-        let counted = tag.map(|tag| counted(tag, &job.life, job.job_type.as_str(), end));
-        let home = Some(job.home).filter(|home| *home != job.lane);
-        let packed = pack((end, home, counted.as_deref()), job.root(), &follow, of_type.as_ref());
+        let counted = tag.map(|tag| counted(tag, &job.generation, job.job_type.as_str(), end));
+        let own_lane = Some(job.own_lane).filter(|own_lane| *own_lane != job.lane);
+        let packed = pack((end, own_lane, counted.as_deref()), job.root(), &follow, of_type.as_ref());
         let (lock, batch) = (own.and_then(|own| own.unique.as_ref()), own.and_then(|own| own.batch.as_ref()));
         Self { keys: [keys.lock(lock), keys.batch(batch)], ends: Value::Bytes(packed.into()) }
     }
 
-    /// For the end of fields that do not form a job: the lock and the campaign that they name learn of it, if they know its life.
-    pub(crate) fn of_malformed(keys: &Keys, envelope: &Envelope, life: &Life, end: End<'_>) -> Self {
+    /// For the end of fields that do not form a job: the lock and the campaign that they name learn of it, if they know its generation.
+    pub(crate) fn of_malformed(
+        keys: &Keys,
+        envelope: &Envelope,
+        generation: &Generation,
+        end: End<'_>,
+    ) -> Self {
         let text = |name: &[u8]| envelope.get(name).and_then(|value| std::str::from_utf8(value).ok());
         let unique = text(b"unique").and_then(|unique| unique.parse().ok());
         let tag = envelope.get(b"campaign").and_then(CampaignTag::read);
         if unique.is_none() && tag.is_none() {
             return Self::none(keys);
         }
-        let counted = tag.map(|tag| counted(&tag, life, "", end));
-        let packed = pack((end, None, counted.as_deref()), life, &[], None);
+        let counted = tag.map(|tag| counted(&tag, generation, "", end));
+        let packed = pack((end, None, counted.as_deref()), generation, &[], None);
         Self { keys: [keys.lock(unique.as_ref()), keys.batch(None)], ends: Value::Bytes(packed.into()) }
     }
 
@@ -60,8 +67,8 @@ impl FollowUpArgs {
     }
 }
 
-/// The campaign that a job of this type names, its life, and which of the campaign's counts its end adds to.
-fn counted(tag: &CampaignTag, life: &Life, job_type: &str, end: End<'_>) -> String {
+/// The campaign that a job of this type names, its generation, and which of the campaign's counts its end adds to.
+fn counted(tag: &CampaignTag, generation: &Generation, job_type: &str, end: End<'_>) -> String {
     let count = match end {
         End::Done(_) => "succeeded",
         End::Cancelled => "cancelled",
@@ -71,16 +78,16 @@ fn counted(tag: &CampaignTag, life: &Life, job_type: &str, end: End<'_>) -> Stri
             if same { "died" } else { "died_otherwise" }
         }
     };
-    format!("{} {life} {count}", tag.id)
+    format!("{} {generation} {count}", tag.id)
 }
 
 /// Packs one flat MessagePack array of texts: how the job ended, with its own lane if it is in another one, and for the
-/// campaign that it names, that, its life and what is counted; the life it is noted for; then for each following job how often it follows, the number of its names and
-/// values together, and these. What the job itself names follows once for all its replays, what its type names follows
-/// each end.
+/// campaign that it names, that, its generation and what is counted; the generation it is noted for; then for each following job how often
+/// it follows, the number of its names and values together, and these. What the job itself names follows once for all its replays, what
+/// its type names follows each end.
 fn pack(
-    (end, home, counted): (End<'_>, Option<Lane>, Option<&str>),
-    root: &Life,
+    (end, own_lane, counted): (End<'_>, Option<Lane>, Option<&str>),
+    root: &Generation,
     own: &[Envelope],
     of_type: Option<&Envelope>,
 ) -> Vec<u8> {
@@ -89,8 +96,8 @@ fn pack(
         End::Dead(..) => "dead",
         End::Cancelled => "cancelled",
     };
-    let home = home.map(Lane::as_str);
-    let word = [Some(word), home, counted].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let own_lane = own_lane.map(Lane::as_str);
+    let word = [Some(word), own_lane, counted].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let mut items = vec![word.into_bytes(), root.to_string().into_bytes()];
     let follow = own.iter().map(|envelope| ("once", envelope));
     for (often, envelope) in follow.chain(of_type.map(|envelope| ("each", envelope))) {
@@ -107,11 +114,11 @@ mod tests {
     use crate::job::EntryId;
 
     #[test]
-    fn a_campaign_counts_a_life_by_how_it_ended() {
+    fn a_campaign_counts_a_generation_by_how_it_ended() {
         let same = fingerprint("mail", DeadReason::Fatal, "no 1");
         let tag = CampaignTag { id: "00ff".to_owned(), fingerprint: same, count: 1 };
-        let life = Life::of_entry(EntryId::new(5, 1), Lane::High);
-        let counted = |end| counted(&tag, &life, "mail", end);
+        let generation = Generation::of_entry(EntryId::new(5, 1), Lane::High);
+        let counted = |end| counted(&tag, &generation, "mail", end);
         assert_eq!(counted(End::Done(None)), "00ff 5-1-high succeeded");
         assert_eq!(counted(End::Dead(DeadReason::Fatal, "no 2")), "00ff 5-1-high died");
         assert_eq!(counted(End::Dead(DeadReason::Fatal, "yes")), "00ff 5-1-high died_otherwise");

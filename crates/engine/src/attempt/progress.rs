@@ -58,7 +58,7 @@ impl Queue {
                 created_ms = created(job),
                 job_type = job.job_type.as_str(),
                 lane = job.lane.as_str(),
-                life = text(&job.life),
+                generation = text(&job.generation),
                 nth = nth.cast_signed(),
                 percent = i64::from(percent),
                 remark = bytes(note.as_bytes()),

@@ -68,7 +68,7 @@ impl Queue {
         self.join_with(lease, Value::Integer(limit.unwrap_or(0).cast_signed()), "").await
     }
 
-    /// The same for a worker that has joined before: it learns of all groups that were created, even if an answer is lost.
+    /// Joins again for a worker that has joined before: it learns of all groups that were created, even if an answer is lost.
     #[doc(hidden)]
     pub async fn rejoin_limited(&self, lease: Duration, limit: Option<u64>) -> Result<Joined, Error> {
         let limit = Value::Integer(limit.unwrap_or(0).cast_signed());

@@ -10,11 +10,11 @@ local FIRST_ATTEMPT, VALUES = 3, 9
 local now, at, written = now_ms(), FIRST_ATTEMPT, 0
 for key = 1, #KEYS, 2 do
   local stream, record = KEYS[key], KEYS[key + 1]
-  local entry, created_ms, job_type, lane, life, nth, percent, remark, lines = unpack(ARGV, at, at + VALUES - 1)
+  local entry, created_ms, job_type, lane, generation, nth, percent, remark, lines = unpack(ARGV, at, at + VALUES - 1)
   local first = at + VALUES
   nth, lines = tonumber(nth), tonumber(lines)
   local said = redis.pcall('HMGET', record, 'said_of', 'said', 'logged', 'life', 'state')
-  local is_others = not said.err and said[4] and said[4] ~= life and not has_ended(said[5])
+  local is_others = not said.err and said[4] and said[4] ~= generation and not has_ended(said[5])
   if pending_of(stream, entry, consumer) and not said.err and not is_others then
     local last, logged = said[1] == entry and tonumber(said[2]) or 0, tonumber(said[3] or 0)
     local newest, fields = last, {}
@@ -35,7 +35,7 @@ for key = 1, #KEYS, 2 do
     if newest > last then
       local ttl = redis.call('PTTL', record)
       if ttl ~= -1 then
-        for name, value in pairs({ state = 'running', entry = entry, worker = consumer, created_ms = created_ms, life = life,
+        for name, value in pairs({ state = 'running', entry = entry, worker = consumer, created_ms = created_ms, generation = generation,
           type = job_type, lane = lane }) do add_pair(fields, name, value) end
       end
       redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, unpack(fields))

@@ -147,7 +147,7 @@ impl StepLedgers<'_> {
                 plan = &**plan,
                 is_unread = flag(!has_read),
             ];
-            call.add((job.entry, &job.life), [self.queue.keys.ledger(&job.id)], args);
+            call.add((job.entry, &job.generation), [self.queue.keys.ledger(&job.id)], args);
         }
         let answers = self.queue.run_each(call).await?;
         let read = |answer: Answer| begun(answer.status).ok_or_else(|| Error::contract("step_begin", answer));
@@ -166,7 +166,7 @@ impl StepLedgers<'_> {
         let mut call = JobsCall::new(&STEP_END, (consumer, lane), &[self.queue.keys.stream(lane)]);
         for (job, ended) in runs {
             let entry = if ended.next.is_some() { job.entry } else { NO_ENTRY };
-            call.add((entry, &job.life), [self.queue.keys.ledger(&job.id)], ended.args());
+            call.add((entry, &job.generation), [self.queue.keys.ledger(&job.id)], ended.args());
         }
         let answers = self.queue.run_each(call).await?;
         let read = |answer: Answer| reported(&answer).ok_or_else(|| Error::contract("step_end", answer));

@@ -116,11 +116,11 @@ impl Queue {
                 return Ok(answers);
             }
             let some: Vec<_> = left.iter().map(|nth| ended[*nth]).collect();
-            let told = self.settle_some(consumer, &some).await?;
-            if told.first().is_none_or(|first| first.as_ref().is_ok_and(|answer| answer.status == LATER)) {
+            let reply = self.settle_some(consumer, &some).await?;
+            if reply.first().is_none_or(|first| first.as_ref().is_ok_and(|answer| answer.status == LATER)) {
                 return Err(Error::contract("settle", "a call that settled nothing"));
             }
-            left.into_iter().zip(told).for_each(|(nth, answer)| answers[nth] = answer);
+            left.into_iter().zip(reply).for_each(|(nth, answer)| answers[nth] = answer);
         }
     }
 
@@ -139,9 +139,9 @@ impl Queue {
                 begun(&DEFER, &[&own.cancels, &own.delayed, &own.delayed_fields, &own.wake])
             }
             Settlement::Release => begun(&RELEASE, &[&own.cancels]),
-            Settlement::Park(_) => begun(&PARK, &[&own.cancels, &own.rooms, &own.room_places]),
+            Settlement::Park(_) => begun(&PARK, &[&own.cancels, &own.waitlists, &own.waitlist_locations]),
             Settlement::Bury(_) => self.burial_call(consumer, lane),
-            Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_places]),
+            Settlement::Cancel(_) => begun(&CANCELLED, &[&own.cancels, &own.cancel_locations]),
         };
         for ended in ended {
             match ended.settlement {
@@ -196,7 +196,7 @@ impl Queue {
             keeps = keep.mode(),
             ends,
         ];
-        call.add((job.entry, &job.life), keys, args);
+        call.add((job.entry, &job.generation), keys, args);
     }
 
     /// Moves an attempt to the delayed set. See `defer.lua`.
@@ -207,25 +207,25 @@ impl Queue {
         to: &Deferral,
     ) -> Result<(), Error> {
         let job = taken.job;
-        let next = self.offload_large(next_attempt(*taken, to), &job.life).await?;
+        let next = self.offload_large(next_attempt(*taken, to), &job.generation).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), next.offloaded];
         let args = args![DEFER;
             id = text(&job.id),
             is_repeated = flag(job.is_repeated()),
             delay_ms = millis(to.delay),
-            pack = Value::Bytes(next.envelope.pack(job.home).into()),
+            pack = Value::Bytes(next.envelope.pack(job.own_lane).into()),
             state = if to.error.is_some() { "retrying" } else { "scheduled" },
             elapsed_ms = millis(ran.elapsed),
             outcome = ran.outcome,
             worker = ran.worker,
             error_text = bytes(to.error.as_deref().unwrap_or_default().as_bytes()),
             job_type = job.job_type.as_str(),
-            home = job.home.as_str(),
+            own_lane = job.own_lane.as_str(),
             created_ms = created(job),
             earliest_ms = time(job.not_before),
             keeps = flag(keep.while_alive(job)),
         ];
-        call.add((job.entry, &job.life), keys, args);
+        call.add((job.entry, &job.generation), keys, args);
         Ok(())
     }
 
@@ -237,7 +237,8 @@ impl Queue {
     ) -> Result<(), Error> {
         let job = taken.job;
         let fields = identified(*taken, None);
-        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
+        let ScriptFields { envelope: fields, offloaded } =
+            self.offload_large(fields, &job.generation).await?;
         let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded];
         let mut args = Vec::from(args![RELEASE;
             is_repeated = flag(job.is_repeated()),
@@ -247,11 +248,11 @@ impl Queue {
             created_ms = created(job),
         ]);
         flatten(&fields, &mut args);
-        call.add((job.entry, &job.life), keys, args);
+        call.add((job.entry, &job.generation), keys, args);
         Ok(())
     }
 
-    /// Moves an entry to a room, with the lane and the gates of its job. See `park.lua`.
+    /// Moves an entry to a waiting list, with the lane and the gates of its job. See `park.lua`.
     async fn add_parking(
         &self,
         call: &mut JobsCall,
@@ -260,19 +261,20 @@ impl Queue {
     ) -> Result<(), Error> {
         let job = taken.job;
         let fields = identified(*taken, Some(parking));
-        let ScriptFields { envelope: fields, offloaded } = self.offload_large(fields, &job.life).await?;
-        let room = self.keys.room(&parking.room);
-        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded, room];
+        let ScriptFields { envelope: fields, offloaded } =
+            self.offload_large(fields, &job.generation).await?;
+        let waitlist = self.keys.waitlist(&parking.waitlist);
+        let keys = [self.keys.record(&job.id), self.offloaded_of(*taken), offloaded, waitlist];
         let mut args = Vec::from(args![PARK;
             id = text(&job.id),
             is_repeated = flag(job.is_repeated()),
             keeps = flag(keep.while_alive(job)),
             job_type = job.job_type.as_str(),
             created_ms = created(job),
-            name = bytes(parking.room.as_bytes()),
+            name = bytes(parking.waitlist.as_bytes()),
         ]);
         flatten(&fields, &mut args);
-        call.add((job.entry, &job.life), keys, args);
+        call.add((job.entry, &job.generation), keys, args);
         Ok(())
     }
 
@@ -300,7 +302,7 @@ impl Queue {
             retention_ms = millis(keep.retention_of_cancelled()),
             ends,
         ];
-        call.add((job.entry, &job.life), keys, args);
+        call.add((job.entry, &job.generation), keys, args);
     }
 }
 

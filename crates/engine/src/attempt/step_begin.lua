@@ -3,30 +3,30 @@
 -- Each job has one key: its ledger. is_unread: '1' if the caller has not read the ledger, because there should be none.
 -- returns {1, {an answer or an error for each job}}: 1 start, 0 stale (another process settled this entry, or this run has
 --   ended), 2 it may not run: the ledger says why (or must be read first), 3 a once step that another run started has
---   become unknown, 4 an attempt of another life of this id runs it
+--   become unknown, 4 an attempt of another generation of this id runs it
 local stream, consumer = KEYS[1], ARGV[1]
 local FIRST_KEY, KEYS_EACH = 2, 1
 local now = now_ms()
-return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, key, first, last)
+return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, generation, key, first, last)
   local ledger = KEYS[key]
   local run, step, kind, plan, is_unread = unpack(ARGV, first, last)
   if not held then return 0 end
-  local mark, changes = '@' .. life, {}
-  local told = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
+  local mark, changes = '@' .. generation, {}
+  local reply = redis.call('HMGET', ledger, step .. ':state', step .. ':run', step .. ':life', step .. ':due', mark, 'lives',
     'v')
   -- Only this run itself may have written it.
-  if is_unread == '1' and told[7] and told[2] ~= run then return 2 end
-  local answer = begin_step(stream, ledger, told, step, kind, run, life, consumer, now, changes)
+  if is_unread == '1' and reply[7] and reply[2] ~= run then return 2 end
+  local answer = begin_step(stream, ledger, reply, step, kind, run, generation, consumer, now, changes)
   if answer == 1 and changes[1] then add_pair(changes, 'plan', plan) end
-  -- A life that has begun steps, or waits for one, uses their ledger until it ends; see leave_ledger.
-  if (answer == 1 or answer == 4) and not told[5] then
-    add_pair(changes, mark, text_after(told[7]))
-    add_pair(changes, 'lives', text_after(told[6]))
+  -- A generation that has begun steps, or waits for one, uses their ledger until it ends; see leave_ledger.
+  if (answer == 1 or answer == 4) and not reply[5] then
+    add_pair(changes, mark, text_after(reply[7]))
+    add_pair(changes, 'lives', text_after(reply[6]))
   end
   if not changes[1] then return answer end
-  add_pair(changes, 'v', text_after(told[7]))
+  add_pair(changes, 'v', text_after(reply[7]))
   redis.call('HSET', ledger, unpack(changes))
   -- The ledger of an earlier job of this id may be about to expire.
-  if answer == 1 and told[7] then redis.call('PERSIST', ledger) end
+  if answer == 1 and reply[7] then redis.call('PERSIST', ledger) end
   return answer
 end)

@@ -11,19 +11,19 @@
 local stream, consumer = KEYS[1], ARGV[1]
 local FIRST_KEY, KEYS_EACH, NEEDS_NO_LANE = 2, 1, true
 local now = now_ms()
-return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, key, first, last)
+return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, generation, key, first, last)
   local ledger = KEYS[key]
   local step, run, new_state, attempts, due_in_ms, kind, error_text, result, dropped, other, other_kind =
     unpack(ARGV, first, last)
   -- What begin_step wants to know about the other step comes first.
-  local told = redis.call('HMGET', ledger, other .. ':state', other .. ':run', other .. ':life', other .. ':due',
+  local reply = redis.call('HMGET', ledger, other .. ':state', other .. ':run', other .. ':life', other .. ':due',
     step .. ':state', step .. ':run', 'v')
-  if told[6] ~= run then return { 0, now, -1 } end
-  local state, changes, begun = told[5], {}, -1
+  if reply[6] ~= run then return { 0, now, -1 } end
+  local state, changes, begun = reply[5], {}, -1
   local is_new = state == 'started' or state == 'unknown' and new_state ~= 'unknown'
   if other ~= '' and state ~= 'unknown' then
     if held then
-      begun = begin_step(stream, ledger, told, other, other_kind, run, life, consumer, now, changes)
+      begun = begin_step(stream, ledger, reply, other, other_kind, run, generation, consumer, now, changes)
     elseif held == false then
       begun = 0
     end
@@ -32,15 +32,15 @@ return each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, _, life, 
     add_pair(changes, step .. ':state', new_state)
     add_pair(changes, step .. ':attempts', attempts)
     add_pair(changes, step .. ':since', ms_text(now))
-    add_pair(changes, step .. ':v', text_after(told[7]))
+    add_pair(changes, step .. ':v', text_after(reply[7]))
     if due_in_ms ~= '' then add_pair(changes, step .. ':due', ms_text(now + tonumber(due_in_ms))) end
     if result ~= '' then add_pair(changes, step .. ':result', result) end
-    -- The worker may die before the job is cancelled; this keeps later attempts of this life from running another step.
-    if dropped ~= '' then add_pair(changes, 'dropped', life .. ' ' .. dropped) end
+    -- The worker may die before the job is cancelled; this keeps later attempts of this generation from running another step.
+    if dropped ~= '' then add_pair(changes, 'dropped', generation .. ' ' .. dropped) end
     if kind ~= '' then note_step(ledger, step, now, kind, error_text) end
   end
   if changes[1] then
-    add_pair(changes, 'v', text_after(told[7]))
+    add_pair(changes, 'v', text_after(reply[7]))
     redis.call('HSET', ledger, unpack(changes))
   end
   return { is_new and state == 'unknown' and 2 or 1, now, begun }

@@ -200,8 +200,8 @@ impl StepLedgers<'_> {
             let then =
                 if verdict == Verdict::GiveUp { AfterDecision::Stay } else { plan.after_decision(&after) };
             let stays = (plan.reason(&after), after.states());
-            let told = Told { step, state: next, verdict, result };
-            let call = Call { told: Some(told), then, stays: Some(stays), action, retention };
+            let report = StepReport { step, state: next, verdict, result };
+            let call = Call { report: Some(report), then, stays: Some(stays), action, retention };
             if let Some(decided) = self.call_decide(job, &steps, &call).await? {
                 return Ok(decided);
             }
@@ -256,7 +256,7 @@ impl StepLedgers<'_> {
             return Ok(false);
         }
         let action = Action::new("", "worker");
-        let call = Call { told: None, then, stays: None, action: &action, retention };
+        let call = Call { report: None, then, stays: None, action: &action, retention };
         Ok(self.call_decide(job, steps, &call).await?.is_some())
     }
 
@@ -321,7 +321,7 @@ impl StepLedgers<'_> {
 
 /// What one call of the script is to do.
 struct Call<'a> {
-    told: Option<Told<'a>>,
+    report: Option<StepReport<'a>>,
     then: AfterDecision,
     /// Why the job is dead from now on if it stays, and the states of its steps.
     stays: Option<(DeadReason, String)>,
@@ -338,12 +338,12 @@ impl Call<'_> {
             AfterDecision::Replay => "replay",
             AfterDecision::Stay => "stay",
         };
-        let [step, state, verdict, result] = self.told.as_ref().map_or([""; 4], |told| {
-            let result = told.result.unwrap_or_default();
-            [told.step.as_str(), told.state.as_str(), told.verdict.as_str(), result]
+        let [step, state, verdict, result] = self.report.as_ref().map_or([""; 4], |report| {
+            let result = report.result.unwrap_or_default();
+            [report.step.as_str(), report.state.as_str(), report.verdict.as_str(), result]
         });
         let note = self
-            .told
+            .report
             .as_ref()
             .map(|_| self.action.clone().target(format!("{job} {step} {verdict}")).count(1).pack());
         Vec::from(args![DECIDE;
@@ -367,7 +367,7 @@ impl Call<'_> {
 }
 
 /// What a person says about a step, and the state that follows from it.
-struct Told<'a> {
+struct StepReport<'a> {
     step: &'a StepName,
     state: StepState,
     verdict: Verdict,

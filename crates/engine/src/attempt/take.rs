@@ -1,4 +1,4 @@
-//! Rooms of unknown types: what workers that know a type take from the room of the jobs that others could not run.
+//! Waiting lists of unknown types: what workers that know a type take from the waiting list of the jobs that others could not run.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, EntryId, JobType, Lane, Parking, Timestamp};
 use crate::{Entry, Queue, millis};
 
-scripts! { KNOWN "known", TAKE "take" }
+scripts! { TYPES_WITH_JOBS "types_with_jobs", TAKE "take" }
 
 /// The most types that a worker asks about at a time.
 pub const MAX_TYPES: usize = 1000;
@@ -26,12 +26,12 @@ pub const MAX_TAKEN: usize = 50;
 /// … and the most that they weigh, roughly.
 const TAKEN_WEIGHT: i64 = 256 * 1024;
 
-/// What was taken from a room.
+/// What was taken from a waiting list.
 #[derive(Debug, Default)]
 pub struct Taken {
-    /// How many jobs left the room. Some may wait in a lane, and not be among the entries.
+    /// How many jobs left the waiting list. Some may wait in a lane, and not be among the entries.
     pub moved: u64,
-    /// Whether the room has more.
+    /// Whether the waiting list has more.
     pub more: bool,
     /// The entries that were delivered to the consumer.
     pub entries: Vec<Entry>,
@@ -49,25 +49,25 @@ pub struct Overdue {
 }
 
 impl Queue {
-    /// Returns those of these types for which jobs wait in a room. Notes that this worker knows them. See `known.lua`. Costs
-    /// almost nothing while there are no rooms.
+    /// Returns those of these types for which jobs wait in a waiting list. Notes that this worker knows them. See `types_with_jobs.lua`.
+    /// Costs almost nothing while there are no waiting lists.
     #[doc(hidden)]
     pub async fn waiting_types(&self, link: &Link, types: &[JobType]) -> Result<Vec<JobType>, Error> {
-        let keys = || vec![self.keys.rooms.clone(), self.keys.rooms_asked.clone()];
+        let keys = || vec![self.keys.waitlists.clone(), self.keys.waitlists_asked.clone()];
         let mut waiting = Vec::new();
-        if types.is_empty() || link.run(&KNOWN, keys(), vec![]).await?.status == 0 {
+        if types.is_empty() || link.run(&TYPES_WITH_JOBS, keys(), vec![]).await?.status == 0 {
             return Ok(waiting);
         }
         for page in types.chunks(TYPES_PAGE) {
-            let args = page.iter().map(|job_type| Value::from(Parking::unknown(job_type).room)).collect();
-            let answer = link.run(&KNOWN, keys(), args).await?;
+            let args = page.iter().map(|job_type| Value::from(Parking::unknown(job_type).waitlist)).collect();
+            let answer = link.run(&TYPES_WITH_JOBS, keys(), args).await?;
             let nth = |nth: &Value| page.get(usize::try_from(decode::number(nth)?.checked_sub(1)?).ok()?);
             waiting.extend(answer.rest.iter().filter_map(nth).cloned());
         }
         Ok(waiting)
     }
 
-    /// Takes up to `most` jobs, at most [`MAX_TAKEN`], from the room of a type, for this consumer. See `take.lua`.
+    /// Takes up to `most` jobs, at most [`MAX_TAKEN`], from the waiting list of a type, for this consumer. See `take.lua`.
     ///
     /// After an error, jobs may be pending on the consumer that nobody has been told about.
     #[doc(hidden)]
@@ -78,9 +78,9 @@ impl Queue {
         (job_type, most): (&JobType, usize),
         overdue: Option<Overdue>,
     ) -> Result<Taken, Error> {
-        let (own, name) = (&self.keys, Parking::unknown(job_type).room);
-        let shared = [&own.gates, &own.rooms, &own.room_places, &own.rooms_asked, &own.dead];
-        let mut keys = vec![own.room(&name)];
+        let (own, name) = (&self.keys, Parking::unknown(job_type).waitlist);
+        let shared = [&own.gates, &own.waitlists, &own.waitlist_locations, &own.waitlists_asked, &own.dead];
+        let mut keys = vec![own.waitlist(&name)];
         keys.extend(shared.into_iter().chain(own.streams()).cloned());
         let [waited, quiet, until] = match overdue {
             Some(Overdue { waited, quiet, until }) => {

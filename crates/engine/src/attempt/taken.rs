@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::job::{Deferral, Envelope, GateName, JobSpec, Parking, TraceContext};
 use crate::sabotage::{self, Sabotage};
 
-/// The fields that an entry has in a room beside its own: its lane, and the gates that it has to pass, one per line.
-const HOME: &[u8] = b"lane";
+/// The fields that an entry has in a waiting list beside its own: its lane, and the gates that it has to pass, one per line.
+const OWN_LANE: &[u8] = b"lane";
 const ROOM_GATES: &[u8] = b"room_gates";
 
 /// The field in which older versions wrote since when no worker had known the job's type.
@@ -48,21 +48,22 @@ pub(crate) fn edited(
     envelope.edited(|name| name == LINK || replaced(name), &add)
 }
 
-/// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a room,
+/// Returns the fields of an entry that is moved as it is, with the identity that its first entry gave the job. In a waiting list,
 /// they also say where the job has to go from there.
 pub(crate) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Envelope {
     let job = taken.job;
-    let (id, since, life) = (job.id.to_string(), job.created.as_ms().to_string(), job.life.to_string());
+    let (id, since, generation) =
+        (job.id.to_string(), job.created.as_ms().to_string(), job.generation.to_string());
     let gates =
         parking.map(|parking| parking.gates.iter().map(GateName::as_str).collect::<Vec<_>>().join("\n"));
     let mut add: Vec<(&[u8], &[u8])> =
-        vec![(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", life.as_bytes())];
+        vec![(b"id", id.as_bytes()), (b"created_ms", since.as_bytes()), (b"life", generation.as_bytes())];
     if let Some(gates) = &gates {
-        add.extend([(HOME, job.home.as_str().as_bytes()), (ROOM_GATES, gates.as_bytes())]);
+        add.extend([(OWN_LANE, job.own_lane.as_str().as_bytes()), (ROOM_GATES, gates.as_bytes())]);
     }
     let replaced = |name: &[u8]| {
         matches!(name, b"id" | b"created_ms" | b"life")
-            || (gates.is_some() && (name == HOME || name == ROOM_GATES))
+            || (gates.is_some() && (name == OWN_LANE || name == ROOM_GATES))
     };
     edited(taken.envelope, taken.trace, replaced, &add)
 }
@@ -71,7 +72,7 @@ pub(crate) fn identified(taken: TakenJob<'_>, parking: Option<&Parking>) -> Enve
 pub(crate) fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
     let job = taken.job;
     let id = job.id.to_string();
-    let life = job.life.to_string();
+    let generation = job.generation.to_string();
     let failures = match &to.error {
         Some(_) if sabotage::is(Sabotage::RetryNotCounted) => job.attempt,
         None if sabotage::is(Sabotage::SnoozeCounted) => to.attempt + 1,
@@ -95,8 +96,8 @@ pub(crate) fn next_attempt(taken: TakenJob<'_>, to: &Deferral) -> Envelope {
     let replaced = |name: &[u8]| {
         matches!(name, b"id" | b"created_ms" | b"life" | b"attempt" | b"lost" | b"run_at_ms" | b"delay_ms")
             || name == UNROUTABLE
-            || name == HOME
+            || name == OWN_LANE
     };
-    // Scripts read the life from the beginning of the packed fields.
-    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", life.as_bytes())
+    // Scripts read the generation from the beginning of the packed fields.
+    edited(taken.envelope, taken.trace, replaced, &add).after(b"life", generation.as_bytes())
 }

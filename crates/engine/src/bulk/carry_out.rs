@@ -8,8 +8,8 @@ use std::str::FromStr;
 use futures_util::{StreamExt, stream};
 
 use super::fence::{Fence, has_mark};
-use super::hasten::Hastened;
-use super::relocate::{KeptBack, Relocated, Route};
+use super::move_jobs::{KeptBack, MoveOutcome, Route};
+use super::run_now::RunNowOutcome;
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
 use super::terms::BulkTerms;
 use crate::attempt::cancel::Cancelled;
@@ -191,11 +191,6 @@ impl BulkTally {
         let Self { changed, requested, gone, read, asked_before, .. } = self;
         Self { changed, requested, gone, read, asked_before, ..Self::default() }
     }
-
-    /// Returns true if jobs that match were left as they were.
-    pub fn has_left_overs(&self) -> bool {
-        self.failed > 0 || self.undecided > 0 || !self.kept.is_empty() || !self.unread.is_empty()
-    }
 }
 
 impl BulkJobs<'_> {
@@ -312,13 +307,13 @@ impl Queue {
     ) -> Result<Option<Vec<Outcome>>, Error> {
         match &selection.action {
             BulkAction::RunNow => {
-                let told = self.hasten(&selection.id, fence, found).await?;
-                Ok(told.map(|told| told.into_iter().map(Outcome::from).collect()))
+                let reply = self.run_now(&selection.id, fence, found).await?;
+                Ok(reply.map(|reply| reply.into_iter().map(Outcome::from).collect()))
             }
             BulkAction::Move(to) => {
                 let route = Route { to: &self.beside(to), terms, mark: &selection.id, fence };
-                let told = self.relocate(route, found).await?;
-                Ok(told.map(|told| told.into_iter().map(Outcome::from).collect()))
+                let reply = self.move_jobs(route, found).await?;
+                Ok(reply.map(|reply| reply.into_iter().map(Outcome::from).collect()))
             }
             BulkAction::Cancel | BulkAction::Drop | BulkAction::Purge => {
                 // Futures rather than an iterator that makes them: a server's tasks may move to another thread at every wait, and
@@ -381,23 +376,23 @@ impl From<Cancelled> for Outcome {
     }
 }
 
-impl From<Hastened> for Outcome {
-    fn from(hastened: Hastened) -> Self {
-        match hastened {
-            Hastened::Done => Self::Changed,
-            Hastened::Gone => Self::Gone,
-            Hastened::Failed(error) => Self::Failed(error),
+impl From<RunNowOutcome> for Outcome {
+    fn from(run_now_outcome: RunNowOutcome) -> Self {
+        match run_now_outcome {
+            RunNowOutcome::Done => Self::Changed,
+            RunNowOutcome::Gone => Self::Gone,
+            RunNowOutcome::Failed(error) => Self::Failed(error),
         }
     }
 }
 
-impl From<Relocated> for Outcome {
-    fn from(relocated: Relocated) -> Self {
-        match relocated {
-            Relocated::Moved => Self::Changed,
-            Relocated::Gone => Self::Gone,
-            Relocated::Kept(why) => Self::Kept(why),
-            Relocated::Failed(error) => Self::Failed(error),
+impl From<MoveOutcome> for Outcome {
+    fn from(move_outcome: MoveOutcome) -> Self {
+        match move_outcome {
+            MoveOutcome::Moved => Self::Changed,
+            MoveOutcome::Gone => Self::Gone,
+            MoveOutcome::Kept(why) => Self::Kept(why),
+            MoveOutcome::Failed(error) => Self::Failed(error),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 pub(super) mod carry_out;
 pub(super) mod fence;
-mod hasten;
+pub(super) mod move_jobs;
 mod once;
-pub(super) mod relocate;
+mod remaining_depth;
 pub(super) mod remove;
-mod room;
+mod run_now;
 pub(super) mod selection;
 pub(super) mod terms;

@@ -71,7 +71,7 @@ impl BulkJobs<'_> {
     pub async fn has_traces(self) -> Result<bool, Error> {
         let (link, own) = (&self.queue.link, &self.queue.keys);
         let of_people = [&own.audit, &own.campaigns, &own.tasks, &own.gates];
-        let of_fleet = [&own.rooms, &own.samples, &own.counts, &own.events];
+        let of_fleet = [&own.waitlists, &own.samples, &own.counts, &own.events];
         let traces: Vec<_> = of_people.into_iter().chain(of_fleet).cloned().collect();
         let client = link.client();
         let found: u64 = link.ask("exists", client.exists(traces)).await?;

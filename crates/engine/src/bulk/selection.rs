@@ -307,8 +307,8 @@ mod tests {
         let has = |selection: &BulkSelection, created, due| selection.has(&job("a", created, due), None, now);
         let cancel = selection(BulkAction::Cancel, 1000);
         assert!(has(&cancel, 1000, None) && !has(&cancel, 1001, None));
-        let hasten = selection(BulkAction::RunNow, 1000);
-        assert!(has(&hasten, 1, Some(1001)) && !has(&hasten, 1, Some(1000)) && !has(&hasten, 1, None));
+        let run_now = selection(BulkAction::RunNow, 1000);
+        assert!(has(&run_now, 1, Some(1001)) && !has(&run_now, 1, Some(1000)) && !has(&run_now, 1, None));
     }
 
     #[test]
@@ -330,9 +330,9 @@ mod tests {
         let fields = |task: &[u8]| Envelope::new([(MARK, task)].into_iter());
         let (own, other) = (fields(b"00ff00ff"), fields(b"00000000"));
         let (now, found) = (Timestamp::from_ms(1000).unwrap(), job("a", 1, Some(2000)));
-        let hasten = selection(BulkAction::RunNow, 1000);
-        assert!(!hasten.has(&found, Some(&own), now), "it was made due before");
-        assert!(hasten.has(&found, Some(&other), now) && hasten.has(&found, None, now));
+        let run_now = selection(BulkAction::RunNow, 1000);
+        assert!(!run_now.has(&found, Some(&own), now), "it was made due before");
+        assert!(run_now.has(&found, Some(&other), now) && run_now.has(&found, None, now));
         let marked_by = Some("00000000".to_owned());
         let back = BulkSelection { marked_by, ..selection(BulkAction::Move("a".parse().unwrap()), 1000) };
         assert!(back.has(&found, Some(&other), now));

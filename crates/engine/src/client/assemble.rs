@@ -32,7 +32,7 @@ pub(crate) const PRELUDE: &str = concat!(
     "\n",
     include_str!("prelude/submission.lua"),
     "\n",
-    include_str!("prelude/rooms.lua"),
+    include_str!("prelude/waitlists.lua"),
     "\n",
     include_str!("prelude/breakers.lua"),
     "\n",

@@ -2,8 +2,8 @@
 //! and all nodes learned since. Old knowledge stays in use until something better is known, so an outage of the nodes
 //! that know the slots costs nothing.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fred::interfaces::ClientLike;
@@ -17,6 +17,7 @@ use crate::client::decode;
 use crate::client::error::{Class, Error};
 use crate::client::setup;
 use crate::job::jittered;
+use crate::mutex::lock;
 
 /// How long a node may take to accept a connection, and to answer.
 const NODE_DEADLINE: Duration = Duration::from_secs(2);
@@ -84,7 +85,7 @@ impl Cluster {
 
     /// Returns the master that has a slot. If that is unknown, returns some node, which will name the owner.
     pub(crate) fn owner(&self, slot: u16) -> Server {
-        let map = self.map();
+        let map = lock(&self.map);
         let redirect = map.redirects.iter().find(|(of, ..)| *of == slot).map(|(_, server, _)| server);
         let range = || map.ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
         let owner = redirect.or_else(|| range().map(|range| &range.owner)).or_else(|| map.nodes.first());
@@ -93,7 +94,7 @@ impl Cluster {
 
     /// Returns every master that has slots.
     pub(crate) fn masters(&self) -> Vec<Server> {
-        let mut masters: Vec<_> = self.map().ranges.iter().map(|range| range.owner.clone()).collect();
+        let mut masters: Vec<_> = lock(&self.map).ranges.iter().map(|range| range.owner.clone()).collect();
         masters.sort();
         masters.dedup();
         masters
@@ -108,7 +109,7 @@ impl Cluster {
         if self.owner(slot) == *to {
             return;
         }
-        let mut map = self.map();
+        let mut map = lock(&self.map);
         map.redirects.retain(|(of, ..)| *of != slot);
         map.redirects.push((slot, to.clone(), Instant::now()));
         if !map.nodes.contains(to) {
@@ -163,7 +164,7 @@ impl Cluster {
     /// The order in which to ask: first the nodes reported to own a slot, then the others at random, so that a fleet
     /// spreads over them.
     fn in_order(&self, doubted: Option<&Server>) -> Vec<Server> {
-        let map = self.map();
+        let map = lock(&self.map);
         let named = map.redirects.last().map(|(_, server, _)| server.clone());
         let mut nodes = map.nodes.clone();
         drop(map);
@@ -192,7 +193,7 @@ impl Cluster {
     }
 
     fn store(&self, source: &Server, ranges: Vec<Range>) {
-        let mut map = self.map();
+        let mut map = lock(&self.map);
         let all = ranges.iter().flat_map(|range| std::iter::once(&range.owner).chain(&range.replicas));
         let mut nodes: Vec<Server> = all.chain([source]).cloned().collect();
         nodes.extend(map.nodes.iter().cloned());
@@ -209,10 +210,6 @@ impl Cluster {
         if changed {
             self.version.fetch_add(1, Ordering::Release);
         }
-    }
-
-    fn map(&self) -> std::sync::MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

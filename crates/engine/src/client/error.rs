@@ -243,10 +243,10 @@ impl Error {
         }
     }
 
-    /// True if Redis refuses a room, and not only the job that has to wait there; see `park.lua`.
+    /// True if Redis refuses a waiting list, and not only the job that has to wait there; see `park.lua`.
     #[doc(hidden)]
-    pub fn is_of_room(&self) -> bool {
-        matches!(self, Self::Refused { command: "park", detail, .. } if detail.contains("(the room)"))
+    pub fn is_of_waitlist(&self) -> bool {
+        matches!(self, Self::Refused { command: "park", detail, .. } if detail.contains("(the waiting list)"))
     }
 
     /// True if somebody has to change the configuration, here or in Redis.

@@ -24,7 +24,7 @@ pub(crate) struct Keys {
     pub(crate) dead_offloaded: Key,
     /// How many dead letters each group has.
     pub dead_groups: Key,
-    /// The same; the two take turns, see `recount.lua`.
+    /// The other table of groups: the two take turns, see `recount.lua`.
     pub(crate) dead_groups_2: Key,
     /// Which of the two is in use, and how far a recount is.
     pub(crate) dead_recount: Key,
@@ -40,10 +40,10 @@ pub(crate) struct Keys {
     pub control: Key,
     /// The leader's lease.
     pub leader: Key,
-    /// The lives of jobs whose cancellation was requested: life to the time of the request.
+    /// The generations of jobs whose cancellation was requested: generation to the time of the request.
     pub cancels: Key,
     /// The lane and the entry that each of these had at that time, if known.
-    pub(crate) cancel_places: Key,
+    pub(crate) cancel_locations: Key,
     /// A list of jobs that were cancelled while no worker held them and that have not been reported yet.
     pub endings: Key,
     /// A list with one item for each worker on standby that is called.
@@ -58,14 +58,14 @@ pub(crate) struct Keys {
     pub events: Key,
     /// The rules of the gates.
     pub gates: Key,
-    /// The rooms in which jobs wait: room to the time since when.
-    pub rooms: Key,
-    /// The jobs that wait in rooms: job id to its entry and room.
-    pub(crate) room_places: Key,
+    /// The waiting lists in which jobs wait: waiting list to the time since when.
+    pub waitlists: Key,
+    /// The jobs that wait in waiting lists: job id to its entry and waiting list.
+    pub(crate) waitlist_locations: Key,
     /// How far the lanes of a queue that is shared between the values of a field are sorted.
     pub fair: Key,
-    /// The rooms of unknown types: room to when a worker that knows the type last asked.
-    pub(crate) rooms_asked: Key,
+    /// The waiting lists of unknown types: waiting list to when a worker that knows the type last asked.
+    pub(crate) waitlists_asked: Key,
     /// What workers have counted since the last sample.
     pub counts: Key,
     /// The figures of the queue, once a minute.
@@ -93,7 +93,7 @@ impl Keys {
             control: key("control"),
             leader: key("leader"),
             cancels: key("cancels"),
-            cancel_places: key("cancels:places"),
+            cancel_locations: key("cancels:places"),
             endings: key("endings"),
             calls: key("calls"),
             wake: key("wake"),
@@ -101,9 +101,9 @@ impl Keys {
             cron_ticks: key("cron:ticks"),
             events: key("events"),
             gates: key("gates"),
-            rooms: key("rooms"),
-            room_places: key("rooms:places"),
-            rooms_asked: key("rooms:asked"),
+            waitlists: key("rooms"),
+            waitlist_locations: key("rooms:places"),
+            waitlists_asked: key("rooms:asked"),
             fair: key("fair"),
             counts: key("counts"),
             samples: key("samples"),
@@ -197,19 +197,19 @@ impl Keys {
         Key::from(format!("{}:{kind}:{gate}", self.prefix))
     }
 
-    /// The stream of the jobs that wait in a room.
-    pub(crate) fn room(&self, name: &str) -> Key {
+    /// The stream of the jobs that wait in a waiting list.
+    pub(crate) fn waitlist(&self, name: &str) -> Key {
         Key::from(format!("{}:room:{name}", self.prefix))
     }
 
-    /// The rooms of the values whose jobs share a lane, in the order of their turns.
+    /// The waiting lists of the values whose jobs share a lane, in the order of their turns.
     pub(crate) fn ring(&self, lane: Lane) -> Key {
         Key::from(format!("{}:fair:{lane}", self.prefix))
     }
 
-    /// The stream of a lane, or of a room if one is named.
-    pub(crate) fn place(&self, lane: Lane, room: Option<&str>) -> Key {
-        room.map_or_else(|| self.stream(lane).clone(), |room| self.room(room))
+    /// The stream of a lane, or of a waiting list if one is named.
+    pub(crate) fn location(&self, lane: Lane, waitlist: Option<&str>) -> Key {
+        waitlist.map_or_else(|| self.stream(lane).clone(), |waitlist| self.waitlist(waitlist))
     }
 
     /// A job's record.
@@ -350,8 +350,13 @@ mod tests {
         all.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         all.extend([keys.dead_recount.clone(), keys.dead_gone.clone(), keys.dead_letters.clone()]);
         all.push(keys.dead_offloaded.clone());
-        all.extend([keys.gates.clone(), keys.rooms.clone(), keys.room_places.clone(), keys.room("queue")]);
-        all.extend([keys.rooms_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
+        all.extend([
+            keys.gates.clone(),
+            keys.waitlists.clone(),
+            keys.waitlist_locations.clone(),
+            keys.waitlist("queue"),
+        ]);
+        all.extend([keys.waitlists_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);
         all.extend(keys.streams().clone());
         for key in all {
@@ -366,7 +371,11 @@ mod tests {
         let gate: GateName = "type:mail".parse().unwrap();
         let (id, unique): (JobId, UniqueKey) = ("a:1".parse().unwrap(), "k".parse().unwrap());
         let mut built = keys.streams().to_vec();
-        built.extend([keys.room(gate.as_str()), keys.room_places.clone(), keys.gate("held", &gate)]);
+        built.extend([
+            keys.waitlist(gate.as_str()),
+            keys.waitlist_locations.clone(),
+            keys.gate("held", &gate),
+        ]);
         built.extend([keys.delayed.clone(), keys.delayed_fields.clone(), keys.record(&id)]);
         built.extend([keys.lock(Some(&unique)), keys.lock(None), keys.offloaded("5-1-00ff")]);
         built.extend([keys.dead.clone(), keys.dead_letters.clone(), keys.dead_offloaded.clone()]);

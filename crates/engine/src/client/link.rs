@@ -21,6 +21,7 @@ use crate::client::meter::{Meter, Reading};
 use crate::client::script::{Answer, Script};
 use crate::client::setup::{self, COMMAND_DEADLINE};
 use crate::job::jittered;
+use crate::mutex::lock;
 
 mod changes;
 mod silence;
@@ -287,7 +288,7 @@ impl Link {
         )
     }
 
-    /// The same for a command that waits for something to happen; its duration says nothing about Redis.
+    /// Awaits the reply of a command that waits for something to happen; its duration says nothing about Redis.
     pub(crate) fn ask_waiting<'a, T: 'a>(
         &'a self,
         command: &'static str,
@@ -366,7 +367,7 @@ impl Link {
     }
 
     fn live(&self) -> std::sync::MutexGuard<'_, Live> {
-        self.shared.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared.live)
     }
 
     /// Waits at most `longest` until a list has an item, and removes it. True if there was one. The link must be

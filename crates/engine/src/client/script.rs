@@ -20,14 +20,15 @@ pub(crate) struct Script {
 }
 
 /// The scripts that only read, so that a login without the right to write can run them. `steps` writes only what a worker
-/// tells it, and what `rooms` would repair can wait.
-const READING: [&str; 15] = [
+/// tells it, and what `waitlists` would repair can wait.
+const READING: [&str; 16] = [
     "agenda",
     "batched",
     "groups",
     "incidents",
     "lookup",
-    "rooms",
+    "waitlist_jobs",
+    "waitlists",
     "rules",
     "session_ended",
     "snapshot",
@@ -185,10 +186,11 @@ fn is_forbidden(error: &Error) -> bool {
 /// All scripts of the source tree, without the prelude: their names and sources.
 #[cfg(test)]
 pub(crate) fn sources() -> std::collections::BTreeMap<String, String> {
-    let rooms = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let folders =
-        std::fs::read_dir(rooms).unwrap().map(|room| room.unwrap().path()).filter(|path| path.is_dir());
-    let files = folders.flat_map(|room| std::fs::read_dir(room).unwrap()).map(|file| file.unwrap().path());
+        std::fs::read_dir(root).unwrap().map(|folder| folder.unwrap().path()).filter(|path| path.is_dir());
+    let files =
+        folders.flat_map(|folder| std::fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
     let scripts = files.filter(|path| path.extension().is_some_and(|extension| extension == "lua"));
     let read = |path: std::path::PathBuf| {
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
@@ -216,7 +218,7 @@ mod tests {
                 ["HSET", "HDEL", "HINCRBY", "DEL", "UNLINK", "XDEL", "SET", "ZREM"].contains(word)
             };
             let found: Vec<_> = words.filter(writes).collect();
-            assert!(["steps", "rooms"].contains(&name) || found.is_empty(), "{name}: {found:?}");
+            assert!(["steps", "waitlists"].contains(&name) || found.is_empty(), "{name}: {found:?}");
         }
     }
 }

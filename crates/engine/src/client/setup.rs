@@ -63,7 +63,7 @@ pub(crate) async fn connect_first(client: &Client) -> Result<AbortOnDropHandle<F
     Err(tls::explained(error, &client.client_config()).await)
 }
 
-/// The same without a deadline of its own. The client's `init` leaves the connection open if it is dropped half-way.
+/// Connects a client, without a deadline of its own. The client's `init` leaves the connection open if it is dropped half-way.
 pub(crate) async fn connect(client: &Client) -> FredResult<AbortOnDropHandle<FredResult<()>>> {
     let mut connected = pin!(client.wait_for_connect());
     // From its first poll on it notices the connection, however soon that is made.

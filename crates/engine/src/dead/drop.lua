@@ -1,4 +1,4 @@
--- drop: delete one dead letter, and its job's record unless another life uses it.
+-- drop: delete one dead letter, and its job's record unless another generation uses it.
 -- letter: its entry id. stay_ms, most: '' or how many ms, or how many letters, stay. If one of these two is given, the
 -- letter is deleted only if it is older, or the oldest of more letters. keep_ms: how long to keep the ledger. group,
 -- fingerprint: what the letter says, or ''. The caller has read it, because it may be large. receipt: the call that last dropped

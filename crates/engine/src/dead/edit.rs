@@ -19,7 +19,8 @@ use crate::inspect::audit::{Action, Noted};
 use crate::job::patch::{Patch, PatchError};
 use crate::job::payload::is_readable;
 use crate::job::{
-    DeadReason, Encoding, EntryId, Envelope, JobSpec, JobType, Lane, Life, Malformed, State, cut, fingerprint,
+    DeadReason, Encoding, EntryId, Envelope, Generation, JobSpec, JobType, Lane, Malformed, State, cut,
+    fingerprint,
 };
 use crate::submit::offload::ScriptFields;
 use crate::{bytes, millis};
@@ -36,10 +37,10 @@ const MAX_EDITS_FOLLOWED: u32 = 20;
 const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
 
 /// The most bytes of what a letter says about the time before it was edited. A longer field would be offloaded.
-const MAX_BEFORE_BYTES: usize = 4000;
+const MAX_BEFORE_BYTES: usize = 15_000;
 
-/// The most bytes of a former value.
-const MAX_FORMER_BYTES: usize = 600;
+/// The most bytes of a former value: a longer one cannot be restored.
+const MAX_FORMER_BYTES: usize = 8000;
 
 /// The field that says what a letter was before.
 const BEFORE: &str = "dead_before";
@@ -56,6 +57,8 @@ pub struct LetterEdit {
     pub job_type: Option<JobType>,
     /// Other values of fields: headers (`h.<name>`), `max_attempts`, `timeout_ms` or `tracking`.
     pub fields: Vec<(String, String)>,
+    /// Whether all edits before are taken back first; see [`LetterEdit::undo`].
+    pub is_undo: bool,
     /// Whether values that the letter already has are written as well, instead of [`EditError::Unchanged`]; see
     /// [`LetterEdit::blind`].
     #[doc(hidden)]
@@ -69,6 +72,12 @@ pub enum EditError {
     /// Nothing would change.
     #[error("the dead letter already is like this")]
     Unchanged,
+    /// Nobody has edited it.
+    #[error("nobody has edited the dead letter: there is nothing to take back")]
+    NotEdited,
+    /// It does not keep all that it was before it was edited.
+    #[error("the dead letter does not keep what it was before: the former {0} is too long (about {max} bytes)", max = MAX_FORMER_BYTES)]
+    NotKept(String),
     /// It no longer exists. With the state of its job, if a record has it.
     #[error("the dead letter is gone")]
     Gone(Option<State>),
@@ -127,6 +136,13 @@ impl LetterEdit {
         self
     }
 
+    /// Takes back all edits: every field that was edited gets the value again that it had before the first edit.
+    #[must_use]
+    pub fn undo(mut self) -> Self {
+        self.is_undo = true;
+        self
+    }
+
     /// Also writes the values that the letter already has, so that no answer tells somebody who may not see them that they
     /// were guessed.
     #[doc(hidden)]
@@ -137,8 +153,8 @@ impl LetterEdit {
     }
 
     /// Returns the fields that change, with their new values.
-    fn changes(&self, letter: &Envelope) -> Result<Vec<(String, Bytes)>, EditError> {
-        let mut changes: Vec<(String, Bytes)> = Vec::new();
+    fn changes(&self, letter: &Envelope) -> Result<Vec<Change>, EditError> {
+        let mut changes = if self.is_undo { original(letter)? } else { Vec::new() };
         for (name, value) in &self.fields {
             let is_header = name.strip_prefix("h.").is_some_and(|name| !name.is_empty());
             if !is_header && !matches!(name.as_str(), "max_attempts" | "timeout_ms" | "tracking") {
@@ -146,15 +162,15 @@ impl LetterEdit {
             }
             // The last value counts.
             changes.retain(|(known, _)| known != name);
-            changes.push((name.clone(), Bytes::from(value.clone())));
+            changes.push((name.clone(), Some(Bytes::from(value.clone()))));
         }
         if let Some(job_type) = &self.job_type {
-            changes.push(("type".to_owned(), Bytes::from(job_type.to_string())));
+            changes.push(("type".to_owned(), Some(Bytes::from(job_type.to_string()))));
         }
         if self.payload.is_some() || !self.patches.is_empty() {
-            changes.push(("payload".to_owned(), self.new_payload(letter)?));
+            changes.push(("payload".to_owned(), Some(self.new_payload(letter)?)));
         }
-        changes.retain(|(name, value)| self.is_blind || letter.get(name.as_bytes()) != Some(&value[..]));
+        changes.retain(|(name, value)| self.is_blind || letter.get(name.as_bytes()) != value.as_deref());
         if changes.is_empty() { Err(EditError::Unchanged) } else { Ok(changes) }
     }
 
@@ -191,7 +207,7 @@ impl LetterEdit {
 
     /// Returns true if the edit may change the payload, or the type that determines its schema.
     pub fn changes_payload(&self) -> bool {
-        self.payload.is_some() || !self.patches.is_empty() || self.job_type.is_some()
+        self.payload.is_some() || !self.patches.is_empty() || self.job_type.is_some() || self.is_undo
     }
 }
 
@@ -226,9 +242,9 @@ impl DeadLetters<'_> {
         action: &Action,
     ) -> Result<Noted<EntryId>, EditError> {
         let (fields, job) = edited_job(letter, edit)?;
-        let life =
-            letter.text("dead_life").parse().unwrap_or_else(|_| Life::of_entry(letter.entry, job.lane));
-        let new = self.queue.offload_large(fields, &life).await?;
+        let generation =
+            letter.text("dead_life").parse().unwrap_or_else(|_| Generation::of_entry(letter.entry, job.lane));
+        let new = self.queue.offload_large(fields, &generation).await?;
         let answer = self.call_edit(letter, new, action).await?;
         match (answer.status, answer.rest.first()) {
             (1, Some(edited)) => {
@@ -262,8 +278,7 @@ impl DeadLetters<'_> {
             new.offloaded,
         ];
         let (job_type, error) = (new.envelope.get(b"type").unwrap_or_default(), letter.text("dead_error"));
-        let reason = letter.text("dead_reason");
-        let reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
+        let reason = DeadReason::named(&letter.text("dead_reason"));
         // A letter that somebody wrote by hand has none.
         let known = Some(letter.text("dead_fingerprint")).filter(|known| is_group(known.as_bytes()));
         let fingerprint = known.unwrap_or_else(|| {
@@ -319,8 +334,11 @@ fn edited_job(letter: &DeadLetter, edit: &LetterEdit) -> Result<(Envelope, JobSp
     Ok((fields, job))
 }
 
+/// A field, and its new value; `None` if the letter is to have none.
+type Change = (String, Option<Bytes>);
+
 /// The fields of a letter with these changes, in their order, and with what it was before.
-fn edited_fields(letter: &DeadLetter, changes: &[(String, Bytes)]) -> Envelope {
+fn edited_fields(letter: &DeadLetter, changes: &[Change]) -> Envelope {
     let before = before(letter, changes);
     let changed = |name: &[u8]| changes.iter().find(|(own, _)| own.as_bytes() == name);
     // The script adds the fingerprint and the group. The large fields get a key of their own again.
@@ -328,10 +346,13 @@ fn edited_fields(letter: &DeadLetter, changes: &[(String, Bytes)]) -> Envelope {
         !matches!(name, b"offloaded" | b"dead_fingerprint" | b"dead_group") && name != BEFORE.as_bytes()
     };
     let kept = letter.fields.fields().filter(|(name, _)| stays(name));
-    let kept = kept.map(|(name, value)| (name, changed(name).map_or(value, |(_, value)| &value[..])));
+    let kept = kept.filter_map(|(name, value)| match changed(name) {
+        Some((_, new)) => new.as_deref().map(|new| (name, new)),
+        None => Some((name, value)),
+    });
     let is_new = |name: &str| letter.fields.get(name.as_bytes()).is_none();
     let added = changes.iter().filter(|(name, _)| is_new(name));
-    let added = added.map(|(name, value)| (name.as_bytes(), &value[..]));
+    let added = added.filter_map(|(name, value)| Some((name.as_bytes(), value.as_deref()?)));
     let all: Vec<(&[u8], &[u8])> =
         added.chain(kept).chain([(BEFORE.as_bytes(), before.as_bytes())]).collect();
     Envelope::new(all.into_iter())
@@ -340,7 +361,7 @@ fn edited_fields(letter: &DeadLetter, changes: &[(String, Bytes)]) -> Envelope {
 /// What a letter says that stays dead for another reason, after these steps: for `decide.lua`.
 pub(crate) fn restated(letter: &DeadLetter, reason: DeadReason, steps: &str) -> [Value; 7] {
     let (job_type, error) = (letter.text("type"), letter.text("dead_error"));
-    let change = ("dead_reason".to_owned(), Bytes::from_static(reason.as_str().as_bytes()));
+    let change = ("dead_reason".to_owned(), Some(Bytes::from_static(reason.as_str().as_bytes())));
     args![DECIDE;
         fingerprint = fingerprint(&job_type, reason, &error),
         died_ms = letter.died().as_ms().to_string(),
@@ -353,8 +374,8 @@ pub(crate) fn restated(letter: &DeadLetter, reason: DeadReason, steps: &str) -> 
 }
 
 /// What the letter was before: a JSON array with an object for each edit, the first one first. If it would be too long, those
-/// in the middle are left out, and then the former values.
-fn before(letter: &DeadLetter, changes: &[(String, Bytes)]) -> String {
+/// in the middle are left out, and the first one also says what these were the first to change. Then the former values are left out.
+fn before(letter: &DeadLetter, changes: &[Change]) -> String {
     let mut edits: Vec<Json> = serde_json::from_str(&letter.text(BEFORE)).unwrap_or_default();
     let mut fields = Map::new();
     for (name, _) in changes {
@@ -364,14 +385,71 @@ fn before(letter: &DeadLetter, changes: &[(String, Bytes)]) -> String {
     edits.push(json!({ "letter": letter.entry.to_string(), "fields": fields }));
     let text = |edits: &[Json]| serde_json::to_string(edits).expect("JSON values can be written");
     while text(&edits).len() > MAX_BEFORE_BYTES && edits.len() > 2 {
-        edits.remove(1);
+        let left_out = edits.remove(1);
+        let fields = left_out["fields"].as_object();
+        let Some(first) = fields_of(&mut edits[0]).filter(|_| fields.is_some()) else {
+            // Nobody knows any more what it was the first to change.
+            edits[0] = too_long(&edits[0]);
+            continue;
+        };
+        for (name, former) in fields.into_iter().flatten() {
+            first.entry(name.as_str()).or_insert_with(|| former.clone());
+        }
+    }
+    if text(&edits).len() > MAX_BEFORE_BYTES && edits.len() == 2 {
+        // What the first edit has changed, too, is not needed to take back both.
+        let known = edits[0]["fields"].clone();
+        if let Some(fields) = fields_of(&mut edits[1]) {
+            fields.retain(|name, _| known.get(name.as_str()).is_none());
+        }
     }
     for edit in (0..edits.len()).rev() {
         if text(&edits).len() > MAX_BEFORE_BYTES {
-            edits[edit] = json!({ "letter": edits[edit]["letter"], "too_long": true });
+            edits[edit] = too_long(&edits[edit]);
         }
     }
     text(&edits)
+}
+
+/// The former values of an edit, if it has them.
+fn fields_of(edit: &mut Json) -> Option<&mut Map<String, Json>> {
+    edit.get_mut("fields")?.as_object_mut()
+}
+
+/// An edit without the former values.
+fn too_long(edit: &Json) -> Json {
+    json!({ "letter": edit["letter"], "too_long": true })
+}
+
+/// The values that the edited fields of a letter had before the first edit. A person's decision about a step has changed none.
+fn original(letter: &Envelope) -> Result<Vec<Change>, EditError> {
+    let before = letter.get(BEFORE.as_bytes()).and_then(|before| serde_json::from_slice(before).ok());
+    let edits: Vec<Json> = before.unwrap_or_default();
+    let mut changes: Vec<Change> = Vec::new();
+    for edit in &edits {
+        let fields = edit["fields"].as_object();
+        let Some(fields) = fields else { return Err(EditError::NotKept("value of a field".to_owned())) };
+        for (name, former) in fields.iter().filter(|(name, _)| !name.starts_with("dead_")) {
+            if changes.iter().all(|(known, _)| known != name) {
+                let value = restored(former).ok_or_else(|| EditError::NotKept(name.clone()))?;
+                changes.push((name.clone(), value));
+            }
+        }
+    }
+    if changes.is_empty() { Err(EditError::NotEdited) } else { Ok(changes) }
+}
+
+/// Reads back what [`former`] wrote: `Some(None)` if there was no value. `None` if it is not whole.
+fn restored(former: &Json) -> Option<Option<Bytes>> {
+    if former.is_null() {
+        return Some(None);
+    }
+    if let Some(text) = former.as_str() {
+        return Some(Some(Bytes::from(text.to_owned())));
+    }
+    let bytes = BASE64_STANDARD.decode(former["base64"].as_str()?).ok()?;
+    let is_whole = former["bytes"].as_u64() == Some(bytes.len() as u64);
+    is_whole.then(|| Some(Bytes::from(bytes)))
 }
 
 /// A former value: its text, or its bytes in base64. A long one is cut.
@@ -460,6 +538,42 @@ mod tests {
         let after = edited(&letter(b"{}"), &edit).unwrap();
         let headers: Vec<_> = after.fields.fields().filter(|(name, _)| name.starts_with(b"h.")).collect();
         assert_eq!(headers, [(&b"h.x"[..], &b"2"[..]), (&b"h.tenant"[..], &b"2"[..])]);
+    }
+
+    #[test]
+    fn all_edits_are_taken_back_at_once() {
+        let first = letter(br#"{"to": "ann"}"#);
+        let edit = LetterEdit::default().payload("[]").field("h.tenant", "8").field("max_attempts", "3");
+        let mut now = edited(&first, &edit).unwrap();
+        for payload in ["[1]", "[2]"] {
+            now = edited(&now, &LetterEdit::default().payload(payload)).unwrap();
+        }
+        let undone = edited(&now, &LetterEdit::default().undo()).unwrap();
+        for name in ["type", "payload", "h.tenant", "max_attempts"] {
+            assert_eq!(undone.fields.get(name.as_bytes()), first.fields.get(name.as_bytes()), "{name}");
+        }
+        assert!(matches!(edited(&undone, &LetterEdit::default().undo()), Err(EditError::Unchanged)));
+        assert!(matches!(edited(&first, &LetterEdit::default().undo()), Err(EditError::NotEdited)));
+        let strange = [(&b"dead_before"[..], &b"[1, {}]"[..])];
+        let strange = DeadLetter { fields: first.fields.edited(|_| false, &strange), ..first };
+        assert!(matches!(edited(&strange, &LetterEdit::default().undo()), Err(EditError::NotKept(_))));
+    }
+
+    #[test]
+    fn a_value_of_some_kilobytes_is_kept_however_often_it_is_edited() {
+        let text = |c: char| format!("\"{}\"", c.to_string().repeat(7000));
+        let first = letter(text('a').as_bytes());
+        let mut now = first.clone();
+        for c in ['b', 'c', 'd', 'e'] {
+            now = edited(&now, &LetterEdit::default().payload(text(c))).unwrap();
+            assert!(now.text("dead_before").len() <= MAX_BEFORE_BYTES);
+        }
+        let undone = edited(&now, &LetterEdit::default().undo()).unwrap();
+        assert_eq!(undone.text("payload"), text('a'));
+        let long = letter(format!("\"{}\"", "a".repeat(MAX_FORMER_BYTES)).as_bytes());
+        let now = edited(&long, &LetterEdit::default().payload("1")).unwrap();
+        let refused = edited(&now, &LetterEdit::default().undo());
+        assert!(matches!(refused, Err(EditError::NotKept(name)) if name == "payload"));
     }
 
     proptest! {

@@ -96,8 +96,7 @@ impl DeadGroup {
             last: time(part()?)?,
             sample: part()?.parse().ok(),
             job_type: part()?.parse().ok(),
-            reason: part()
-                .and_then(|name| DeadReason::ALL.into_iter().find(|reason| reason.as_str() == name)),
+            reason: part().and_then(DeadReason::named),
             error: part().unwrap_or_default().to_owned(),
         })
     }

@@ -145,7 +145,7 @@ impl Queue {
 }
 
 impl<'a> DeadLetters<'a> {
-    /// The same letters, for somebody who wants only those that a filter matches. Pages still have all letters, but those
+    /// Reads letters for somebody who wants only those that a filter matches. Pages still have all letters, but those
     /// that the filter refuses by their small fields come without their large ones, which are not read. `now` is the server's
     /// time. [`DeadLetter::check`] decides the same about them.
     #[must_use]
@@ -159,7 +159,7 @@ impl<'a> DeadLetters<'a> {
         Self { restored, ..self }
     }
 
-    /// The same letters without their large fields, for somebody who needs none, or reads them one at a time: to replay or
+    /// Reads letters without their large fields, for somebody who needs none, or reads them one at a time: to replay or
     /// drop letters, say. A filter still sees the fields about which it has conditions.
     #[must_use]
     pub fn bare(self) -> Self {
@@ -231,14 +231,14 @@ impl DeadLetters<'_> {
         Ok(page)
     }
 
-    async fn before(self, end: String, count: u64, room: usize) -> Result<Restored, Error> {
+    async fn before(self, end: String, count: u64, most_bytes: usize) -> Result<Restored, Error> {
         let client = self.queue.link.client();
         let reply = client.xrevrange(self.queue.keys.dead.clone(), end, "-", Some(count));
-        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?, room).await
+        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?, most_bytes).await
     }
 
-    async fn after(self, start: String, count: u64, room: usize) -> Result<Restored, Error> {
-        self.range((start, "+".to_owned()), count, room).await
+    async fn after(self, start: String, count: u64, most_bytes: usize) -> Result<Restored, Error> {
+        self.range((start, "+".to_owned()), count, most_bytes).await
     }
 
     /// Returns one dead letter by its own entry id.
@@ -251,14 +251,24 @@ impl DeadLetters<'_> {
         Ok(self.range(range, 1, PAGE_BYTES).await?.letters.pop())
     }
 
-    async fn range(self, (start, end): (String, String), count: u64, room: usize) -> Result<Restored, Error> {
+    async fn range(
+        self,
+        (start, end): (String, String),
+        count: u64,
+        most_bytes: usize,
+    ) -> Result<Restored, Error> {
         let client = self.queue.link.client();
         let reply = client.xrange(self.queue.keys.dead.clone(), start, end, Some(count));
-        self.letters("xrange", self.queue.link.ask("xrange", reply).await?, room).await
+        self.letters("xrange", self.queue.link.ask("xrange", reply).await?, most_bytes).await
     }
 
     /// Restores the first letters of a reply: those for which there is room, in bytes, but at least one.
-    async fn letters(self, command: &'static str, reply: Value, room: usize) -> Result<Restored, Error> {
+    async fn letters(
+        self,
+        command: &'static str,
+        reply: Value,
+        most_bytes: usize,
+    ) -> Result<Restored, Error> {
         let entries = decode::entries(command, &reply, Lane::Normal)?;
         let letter =
             |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
@@ -266,7 +276,7 @@ impl DeadLetters<'_> {
         let size = |letter: &DeadLetter| {
             if self.is_wanted(letter) { restored_size(&letter.fields) } else { letter.fields.size() }
         };
-        let fit = fitting(letters.iter().map(size), room);
+        let fit = fitting(letters.iter().map(size), most_bytes);
         let is_cut = fit < letters.len();
         letters.truncate(fit);
         for letter in &mut letters {
@@ -321,12 +331,12 @@ fn restored_size(fields: &Envelope) -> usize {
     fields.size().saturating_add(fields.offloaded().map_or(0, |offloaded| offloaded.bytes))
 }
 
-/// Returns how many of the first letters fit into `room` bytes; at least one.
-fn fitting(sizes: impl Iterator<Item = usize>, room: usize) -> usize {
+/// Returns how many of the first letters fit into `most_bytes` bytes; at least one.
+fn fitting(sizes: impl Iterator<Item = usize>, most_bytes: usize) -> usize {
     let mut bytes = 0_usize;
     let fit = sizes.enumerate().take_while(|(nth, size)| {
         bytes = bytes.saturating_add(*size);
-        *nth == 0 || bytes <= room
+        *nth == 0 || bytes <= most_bytes
     });
     fit.count()
 }
@@ -336,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_restores_only_letters_for_which_it_has_room() {
+    fn a_page_restores_only_letters_for_which_it_has_waitlist() {
         const LARGE: usize = 8 * 1024 * 1024;
         assert_eq!(fitting(std::iter::repeat_n(LARGE, 127), PAGE_BYTES), 2);
         assert_eq!(fitting(std::iter::repeat_n(LARGE, 127), 1), 1);

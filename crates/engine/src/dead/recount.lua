@@ -11,9 +11,9 @@
 local dead, recount, gone, groups, second = unpack(KEYS)
 local call, from, to = unpack(ARGV, 1, 3)
 local FIRST_LETTER, VALUES = 4, 8
-local told = redis.call('HMGET', recount, 'table', 'call', 'bound', 'cursor', 'done', 'touched_ms', 'nth')
+local reply = redis.call('HMGET', recount, 'table', 'call', 'bound', 'cursor', 'done', 'touched_ms', 'nth')
 local now = now_ms()
-local is_second = told[1] == '2'
+local is_second = reply[1] == '2'
 local live, coming = is_second and second or groups, is_second and groups or second
 if from == '' then
   local newest = redis.call('XREVRANGE', dead, '+', '-', 'COUNT', 1)[1]
@@ -23,16 +23,16 @@ if from == '' then
   redis.call('HSET', recount, 'call', call, 'bound', bound, 'cursor', '0-0', 'touched_ms', ms_text(now))
   return { 1, bound }
 end
-if told[5] == call then return { 2 } end
-if told[2] ~= call or now - (tonumber(told[6] or '') or 0) >= RECOUNT_MS then return { 0 } end
+if reply[5] == call then return { 2 } end
+if reply[2] ~= call or now - (tonumber(reply[6] or '') or 0) >= RECOUNT_MS then return { 0 } end
 if to == '' then
   redis.call('HDEL', recount, 'call', 'bound', 'cursor', 'touched_ms')
-  redis.call('HSET', recount, 'table', is_second and '1' or '2', 'counted', told[3], 'done', call, 'done_nth', told[7] or 0)
+  redis.call('HSET', recount, 'table', is_second and '1' or '2', 'counted', reply[3], 'done', call, 'done_nth', reply[7] or 0)
   redis.call('UNLINK', live, gone)
   return { 2 }
 end
-if told[4] == to then return { 1, to } end
-if told[4] ~= from then return { 0 } end
+if reply[4] == to then return { 1, to } end
+if reply[4] ~= from then return { 0 } end
 -- How many deaths a letter adds to its group.
 local function deaths_of(group)
   local function known(counts)
@@ -47,7 +47,7 @@ local function list(letter, group, fingerprint, id)
   local _, _, known = listed_letter(dead, letter)
   local record = record_key(dead, id)
   if not known then known = redis.pcall('HEXISTS', record, 'letter:' .. letter) == 1 and id or '' end
-  redis.pcall('HSET', letters_key(dead), letter, group .. ':' .. fingerprint .. ' ' .. known .. ' ' .. (told[7] or 0))
+  redis.pcall('HSET', letters_key(dead), letter, group .. ':' .. fingerprint .. ' ' .. known .. ' ' .. (reply[7] or 0))
 end
 for at = FIRST_LETTER, #ARGV, VALUES do
   local letter, group, fingerprint, ms, job_type, reason, error_text, id = unpack(ARGV, at, at + VALUES - 1)

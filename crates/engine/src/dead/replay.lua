@@ -1,4 +1,4 @@
--- replay: move one dead letter back to the lane it came from, as a new life with the old fields and id.
+-- replay: move one dead letter back to the lane it came from, as a new generation with the old fields and id.
 -- letter: its entry id. all_steps: '1' to run all its steps again, even completed ones.
 -- returns {1, entry id} replayed, also if this call did it before; {0, state} no such dead letter (somebody replayed or
 --   dropped it), and the job's state according to its record, or ''

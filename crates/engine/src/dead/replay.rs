@@ -58,12 +58,12 @@ impl DeadLetters<'_> {
     ///
     /// # Errors
     ///
-    /// As [`DeadLetters::replay`].
+    /// The errors of [`DeadLetters::replay`].
     pub async fn replay_all_steps(self, letter: EntryId, job: &JobId) -> Result<Replayed, Error> {
         self.replay_as(&drawn_call(), letter, job, "1").await
     }
 
-    /// The same as a call of this name. `all_steps`: `1` to run all its steps again.
+    /// Replays one dead letter as a call of this name. `all_steps`: `1` to run all its steps again.
     pub(crate) async fn replay_as(
         self,
         call: &str,
@@ -137,7 +137,7 @@ impl DeadLetters<'_> {
         Ok(evicted.map(|evicted| evicted == Evicted::Dropped))
     }
 
-    /// The same with a receipt of this name, in place of another one.
+    /// Evicts one dead letter with a receipt of this name, in place of another one.
     pub(crate) async fn evict_as(
         self,
         receipt: &str,

@@ -171,6 +171,28 @@ impl DeadLetters<'_> {
         Ok(Selection { filter: filter.fixed_at(snapshot.now), last, total: snapshot.dead, now: snapshot.now })
     }
 
+    /// Narrows a selection to the oldest of its letters that match, at most this many.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn oldest(self, selection: Selection, most: u64) -> Result<Selection, Error> {
+        let (mut after, mut found, mut read) = (None, 0, 0);
+        loop {
+            let page = self.bare().selected(&selection, after).await?;
+            let left = usize::try_from(most.saturating_sub(found)).unwrap_or(usize::MAX).max(1);
+            if let Some(last) = page.letters.get(left - 1) {
+                let total = read + page.reads[..left].iter().sum::<u64>();
+                return Ok(Selection { last: Some(last.entry), total, ..selection });
+            }
+            (found, read) = (found + page.letters.len() as u64, read + page.read);
+            after = page.next;
+            if after.is_none() {
+                return Ok(selection);
+            }
+        }
+    }
+
     /// Returns a page of the selected letters, from the beginning or after one of them. It may be empty before the last.
     ///
     /// # Errors
@@ -307,8 +329,7 @@ impl Counts {
         group.error = cut(letter.text("dead_error"), ERROR_BYTES);
         if is_apart {
             group.job_type = letter.text("type").parse().ok();
-            let reason = letter.text("dead_reason");
-            group.reason = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason);
+            group.reason = DeadReason::named(&letter.text("dead_reason"));
         }
     }
 

@@ -1,9 +1,9 @@
 -- admit: may these attempts pass their gates now? All gates of a job let it pass, or nothing is changed. A job that passes
 -- holds its places until it ends; see drain. A job that holds them already passes again, unless a gate was closed or a breaker
--- opened since a room let it out; then it gives its places back.
--- After the life of each job come the names of its gates.
+-- opened since a waiting list let it out; then it gives its places back.
+-- After the generation of each job come the names of its gates.
 -- returns {1, {an answer or an error for each job}}: 1 start, 0 stale, {2, n} its n-th gate refuses it
-local gates, rooms, stream, high, normal, low = unpack(KEYS, 1, 6)
+local gates, waitlists, stream, high, normal, low = unpack(KEYS, 1, 6)
 local consumer, lane = unpack(ARGV, 1, 2)
 local FIRST_KEY, KEYS_EACH, FIRST_JOB = 7, 0, 3
 local lanes, now, opened = { high = high, normal = normal, low = low }, now_ms(), {}
@@ -21,7 +21,7 @@ end
 -- Reads all that is known about a gate and its askers, once for all of them.
 local function open(name)
   local gate = open_gate(gates, name, lanes, now)
-  gate.has_room, gate.has_place, gate.passed = redis.call('HEXISTS', rooms, name) == 1, {}, {}
+  gate.has_waitlist, gate.has_place, gate.passed = redis.call('HEXISTS', waitlists, name) == 1, {}, {}
   if gate.limits then
     for nth, since in ipairs(redis.call('HMGET', gate.held, unpack(askers[name]))) do
       gate.has_place[askers[name][nth]] = since
@@ -45,7 +45,7 @@ local function pass(gate, member)
   end
   gate.has_place[member] = true
 end
--- A job that is refused goes to a room, and its entry ends.
+-- A job that is refused goes to a waiting list, and its entry ends.
 local function give_back(member, first, last)
   for nth = first, last do
     local name = ARGV[nth]
@@ -67,7 +67,7 @@ local answers = each_job(stream, consumer, FIRST_KEY, KEYS_EACH, function(held, 
     -- Those that wait already go first.
     local has_place = gate.limits and gate.has_place[member]
     local is_barred = has_place and is_stopped(gate, member, now)
-      or not has_place and (gate.limits or gate.closed) and (gate.has_room or is_refused(gate, now))
+      or not has_place and (gate.limits or gate.closed) and (gate.has_waitlist or is_refused(gate, now))
     if is_barred then
       give_back(member, first, last)
       return { 2, of_gate - first + 1 }

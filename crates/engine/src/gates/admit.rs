@@ -54,11 +54,11 @@ impl Queue {
         asking: &[(&JobSpec, &[GateName])],
     ) -> Result<Vec<Result<Admitted, Error>>, Error> {
         let [high, normal, low] = self.keys.streams();
-        let shared = [&self.keys.gates, &self.keys.rooms, self.keys.stream(lane), high, normal, low];
+        let shared = [&self.keys.gates, &self.keys.waitlists, self.keys.stream(lane), high, normal, low];
         let mut call = JobsCall::new(&ADMIT, (consumer, lane), &shared);
         for (job, gates) in asking {
             let names = gates.iter().map(|gate| bytes(gate.as_str().as_bytes()));
-            call.add((job.entry, &job.life), [], names);
+            call.add((job.entry, &job.generation), [], names);
         }
         let answers = self.run_each(call).await?;
         Ok(answers.into_iter().map(|answer| admitted(answer?)).collect())

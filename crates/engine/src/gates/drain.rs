@@ -1,4 +1,4 @@
-//! Giving back what attempts held of their gates, and letting waiting jobs out of rooms.
+//! Giving back what attempts held of their gates, and letting waiting jobs out of waiting lists.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{Queue, bytes};
 
 scripts! { DRAIN "drain" }
 
-/// The most jobs that leave rooms in one script …
+/// The most jobs that leave waiting lists in one script …
 const MAX_LEAVING: i64 = 50;
 
 /// … and the most that they weigh, roughly.
@@ -19,8 +19,8 @@ const MAX_WEIGHT: i64 = 256 * 1024;
 /// The most places that one script gives back.
 pub const MAX_GIVEN_BACK: usize = 100;
 
-/// The most rooms that one script looks at.
-pub const MAX_ROOMS: usize = 20;
+/// The most waiting lists that one script looks at.
+pub const MAX_WAITLISTS: usize = 20;
 
 /// A place in a gate that an attempt held until it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub enum AttemptEnd {
 /// The result of one `drain`.
 #[derive(Debug, Clone)]
 pub struct Drained {
-    /// How many jobs left their rooms.
+    /// How many jobs left their waiting lists.
     pub left: u64,
     /// After how long a gate may let the next one pass, if that depends on time alone.
     pub next_in: Option<Duration>,
@@ -81,12 +81,13 @@ impl AttemptEnd {
 }
 
 impl Queue {
-    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these rooms, at most [`MAX_ROOMS`], while their
+    /// Gives back places, at most [`MAX_GIVEN_BACK`], and lets jobs out of these waiting lists, at most [`MAX_WAITLISTS`], while their
     /// gates let them pass. See `drain.lua`.
     #[doc(hidden)]
-    pub async fn drain(&self, given_back: &[HeldPlace], rooms: &[String]) -> Result<Drained, Error> {
+    pub async fn drain(&self, given_back: &[HeldPlace], waitlists: &[String]) -> Result<Drained, Error> {
         let own = &self.keys;
-        let mut keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone(), own.dead.clone()];
+        let mut keys =
+            vec![own.gates.clone(), own.waitlists.clone(), own.waitlist_locations.clone(), own.dead.clone()];
         keys.extend(own.streams().clone());
         let ends = i64::try_from(given_back.len()).unwrap_or(i64::MAX);
         let mut args = Vec::from(args![DRAIN; most_jobs = MAX_LEAVING, most_weight = MAX_WEIGHT, ends]);
@@ -94,7 +95,7 @@ impl Queue {
             let (name, member) = (bytes(gate.as_str().as_bytes()), format!("{lane} {entry}"));
             args.extend(args![DRAIN; name, member, how = ended.map_or("", AttemptEnd::as_str)]);
         }
-        args.extend(rooms.iter().map(|room| bytes(room.as_bytes())));
+        args.extend(waitlists.iter().map(|waitlist| bytes(waitlist.as_bytes())));
         let answer = self.run(&DRAIN, keys, args).await?;
         let (Ok(left), [next, more, failed]) = (u64::try_from(answer.status), &answer.rest[..]) else {
             return Err(Error::contract("drain", answer));

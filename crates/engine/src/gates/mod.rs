@@ -1,4 +1,4 @@
-//! The gates of a queue: their rules, whether a job may pass, and the rooms of those that may not.
+//! The gates of a queue: their rules, whether a job may pass, and the waiting lists of those that may not.
 
 pub(super) mod admit;
 pub(super) mod drain;

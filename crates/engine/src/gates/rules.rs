@@ -1,4 +1,4 @@
-//! The rules of a queue's gates, and what is known about each gate and its room.
+//! The rules of a queue's gates, and what is known about each gate and its waiting list.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::{Class, Error};
 use crate::client::script::{args, scripts};
-use crate::gates::drain::MAX_ROOMS;
+use crate::gates::drain::MAX_WAITLISTS;
 use crate::job::{FairShare, GateName, Limits, Rule, Rules, Timestamp, cut};
 use crate::{Queue, bytes};
 
-scripts! { ROOMS "rooms", RULES "rules", RULE_PUT "rule_put" }
+scripts! { WAITLISTS "waitlists", RULES "rules", RULE_PUT "rule_put" }
 
 /// The most fields of all rules of a queue; each rule has at most three.
 const MAX_FIELDS: i64 = 1000;
@@ -31,8 +31,8 @@ const MAX_CLOSED_MS: u128 = 1000 * 365 * 24 * 3600 * 1000;
 /// How many gates are looked at at once.
 const AT_ONCE: usize = 16;
 
-/// In how many rooms a list looks for values that jobs wait for, and how many of these values it names.
-const MOST_ROOMS: usize = 1000;
+/// In how many waiting lists a list looks for values that jobs wait for, and how many of these values it names.
+const MOST_WAITLISTS: usize = 1000;
 const MOST_VALUES: usize = 200;
 
 /// The gates of a queue. [`Queue::gates`] returns them.
@@ -73,16 +73,16 @@ pub struct GateStatus {
     pub inherited: bool,
     /// How many jobs hold a place in it.
     pub held: u64,
-    /// How many jobs wait in its room; for the gate of a paused queue, all that wait.
+    /// How many jobs wait in its waiting list; for the gate of a paused queue, all that wait.
     pub waiting: u64,
     /// Until when its breaker is open, if it is.
     pub tripped_until: Option<Timestamp>,
 }
 
-/// A room in which jobs wait; see the [example](Gates::rooms).
+/// A waiting list in which jobs wait; see the [example](Gates::waitlists).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Room {
+pub struct Waitlist {
     /// Its name: that of its gate.
     pub name: String,
     /// Since when it has had waiting jobs.
@@ -91,10 +91,10 @@ pub struct Room {
     pub waiting: Option<u64>,
 }
 
-/// Some of the rooms, and where to continue.
+/// Some of the waiting lists, and where to continue.
 #[derive(Debug)]
-pub struct RoomsPage {
-    pub rooms: Vec<Room>,
+pub struct WaitlistsPage {
+    pub waitlists: Vec<Waitlist>,
     /// The cursor of the next page; `None` after the last one.
     pub next: Option<String>,
 }
@@ -143,7 +143,7 @@ impl Gates {
         self.put(&[(format!("p:{gate}"), format!("{ms} {by}\n{reason}"))], "").await.map(drop)
     }
 
-    /// Opens a gate that somebody has closed, and lets the first jobs out of its room: about 50. The queue's leader lets out the
+    /// Opens a gate that somebody has closed, and lets the first jobs out of its waiting list: about 50. The queue's leader lets out the
     /// others. Returns true if it was closed. Its limits stay.
     ///
     /// # Errors
@@ -158,16 +158,16 @@ impl Gates {
         Ok(was_closed)
     }
 
-    /// Lets out of a gate's room as many jobs as one script does. The gate of a field has a room for each value.
+    /// Lets out of a gate's waiting list as many jobs as one script does. The gate of a field has a waiting list for each value.
     async fn let_out_first(&self, gate: &GateName) -> Result<(), Error> {
-        let rooms = if gate.is_for_each() {
-            let (values, page) = (format!("{gate}="), self.rooms_page("0").await?);
-            let names = page.rooms.into_iter().map(|room| room.name);
-            names.filter(|name| name.starts_with(&values)).take(MAX_ROOMS).collect()
+        let waitlists = if gate.is_for_each() {
+            let (values, page) = (format!("{gate}="), self.waitlists_page("0").await?);
+            let names = page.waitlists.into_iter().map(|waitlist| waitlist.name);
+            names.filter(|name| name.starts_with(&values)).take(MAX_WAITLISTS).collect()
         } else {
             vec![gate.to_string()]
         };
-        self.queue.drain(&[], &rooms).await?.failed.map_or(Ok(()), Err)
+        self.queue.drain(&[], &waitlists).await?.failed.map_or(Ok(()), Err)
     }
 
     /// Sets a gate's limits, which replace those of the configuration, also those with no limit at all. Returns true if
@@ -229,7 +229,7 @@ impl Gates {
     }
 
     /// Returns the gates that have a rule, with what they do now. Under a rule for each value of a field come those of its values
-    /// for which jobs wait: the 200 with the most such jobs, of 1000 rooms. If there are more, the jobs that wait for the others
+    /// for which jobs wait: the 200 with the most such jobs, of 1000 waiting lists. If there are more, the jobs that wait for the others
     /// count as waiting for the rule itself. While the whole queue is paused, all its waiting jobs wait for its gate.
     ///
     /// ```no_run
@@ -274,14 +274,16 @@ impl Gates {
         if rules.iter().all(|rule| !rule.gate.is_for_each()) {
             return Ok((values, others));
         }
-        let mut rooms = self.rooms(MOST_ROOMS).await?;
-        rooms.sort_by_key(|room| Reverse(room.waiting));
-        for room in rooms {
-            let Some(rule) = room.name.parse().ok().and_then(|gate| rules.inherited(&gate)) else { continue };
+        let mut waitlists = self.waitlists(MOST_WAITLISTS).await?;
+        waitlists.sort_by_key(|waitlist| Reverse(waitlist.waiting));
+        for waitlist in waitlists {
+            let Some(rule) = waitlist.name.parse().ok().and_then(|gate| rules.inherited(&gate)) else {
+                continue;
+            };
             if values.len() < MOST_VALUES {
                 values.push(rule);
             } else if let Some(each) = rule.gate.each() {
-                *others.entry(each).or_default() += room.waiting.unwrap_or(0);
+                *others.entry(each).or_default() += waitlist.waiting.unwrap_or(0);
             }
         }
         Ok((values, others))
@@ -290,10 +292,10 @@ impl Gates {
     async fn status(&self, rule: &Rule, inherited: bool) -> Result<GateStatus, Error> {
         let (keys, link) = (&self.queue.keys, &self.queue.link);
         let client = link.client();
-        let (held, room) = (keys.gate("held", &rule.gate), keys.room(rule.gate.as_str()));
+        let (held, waitlist) = (keys.gate("held", &rule.gate), keys.waitlist(rule.gate.as_str()));
         let breaker = keys.gate("breaker", &rule.gate);
         let held: Value = readable(link.ask("hlen", client.hlen(held)).await)?;
-        let waiting: Value = readable(link.ask("xlen", client.xlen(room)).await)?;
+        let waiting: Value = readable(link.ask("xlen", client.xlen(waitlist)).await)?;
         let tripped: Value = readable(link.ask("hget", client.hget(breaker, "until_ms")).await)?;
         let number = |value: &Value| decode::number(value).unwrap_or(0);
         let tripped_until = decode::number(&tripped).map(timestamp);
@@ -301,13 +303,13 @@ impl Gates {
         Ok(GateStatus { rule, inherited, held, waiting, tripped_until })
     }
 
-    /// Returns the rooms in which jobs wait, at most `most` of them.
+    /// Returns the waiting lists in which jobs wait, at most `most` of them.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
     /// # async fn example(queue: streamfleet::Queue) -> Result<(), Box<dyn std::error::Error>> {
-    /// for room in queue.gates().rooms(100).await? {
-    ///     println!("{} has {:?} jobs", room.name, room.waiting);
+    /// for waitlist in queue.gates().waitlists(100).await? {
+    ///     println!("{} has {:?} jobs", waitlist.name, waitlist.waiting);
     /// }
     /// # Ok(()) }
     /// ```
@@ -315,37 +317,37 @@ impl Gates {
     /// # Errors
     ///
     /// [`Error`] if Redis does not answer or refuses.
-    pub async fn rooms(&self, most: usize) -> Result<Vec<Room>, Error> {
-        let (mut rooms, mut cursor) = (Vec::new(), "0".to_owned());
+    pub async fn waitlists(&self, most: usize) -> Result<Vec<Waitlist>, Error> {
+        let (mut waitlists, mut cursor) = (Vec::new(), "0".to_owned());
         loop {
-            let page = self.rooms_page(&cursor).await?;
-            rooms.extend(page.rooms);
-            let Some(next) = page.next.filter(|_| rooms.len() < most) else { break };
+            let page = self.waitlists_page(&cursor).await?;
+            waitlists.extend(page.waitlists);
+            let Some(next) = page.next.filter(|_| waitlists.len() < most) else { break };
             cursor = next;
         }
-        rooms.sort_by(|one, other| one.name.cmp(&other.name));
+        waitlists.sort_by(|one, other| one.name.cmp(&other.name));
         // A hash that grows while it is read may give a field twice.
-        rooms.dedup_by(|one, other| one.name == other.name);
-        rooms.truncate(most);
-        Ok(rooms)
+        waitlists.dedup_by(|one, other| one.name == other.name);
+        waitlists.truncate(most);
+        Ok(waitlists)
     }
 
-    /// Returns one page of the rooms. See `rooms.lua`.
+    /// Returns one page of the waiting lists. See `waitlists.lua`.
     #[doc(hidden)]
-    pub async fn rooms_page(&self, cursor: &str) -> Result<RoomsPage, Error> {
+    pub async fn waitlists_page(&self, cursor: &str) -> Result<WaitlistsPage, Error> {
         let own = &self.queue.keys;
-        let keys = vec![own.gates.clone(), own.rooms.clone(), own.room_places.clone()];
-        let answer = self.queue.run(&ROOMS, keys, args![ROOMS; cursor].into()).await?;
-        let Some((next, rooms)) = answer.rest.split_first() else {
-            return Err(Error::contract("rooms", answer));
+        let keys = vec![own.gates.clone(), own.waitlists.clone(), own.waitlist_locations.clone()];
+        let answer = self.queue.run(&WAITLISTS, keys, args![WAITLISTS; cursor].into()).await?;
+        let Some((next, waitlists)) = answer.rest.split_first() else {
+            return Err(Error::contract("waitlists", answer));
         };
         let next = Some(decode::text(next)).filter(|cursor| cursor != "0");
-        let room = |facts: &[Value]| Room {
+        let waitlist = |facts: &[Value]| Waitlist {
             name: decode::text(&facts[0]),
             since: decode::number(&facts[1]).map(timestamp).unwrap_or(Timestamp::MAX),
             waiting: decode::number(&facts[2]),
         };
-        Ok(RoomsPage { rooms: rooms.chunks_exact(3).map(room).collect(), next })
+        Ok(WaitlistsPage { waitlists: waitlists.chunks_exact(3).map(waitlist).collect(), next })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sharing a queue between the values of a field: a flood of one value waits in the rooms of that value, and all values have
+//! Sharing a queue between the values of a field: a flood of one value waits in the waiting lists of that value, and all values have
 //! their turns.
 
 use fred::interfaces::StreamsInterface;
@@ -34,14 +34,14 @@ const MAX_FIELDS: usize = 950;
 /// The result of one `share`.
 #[derive(Debug, Clone)]
 pub struct Shared {
-    /// How many jobs moved to rooms.
-    pub sorted: u64,
+    /// How many jobs moved to waiting lists.
+    pub held_back: u64,
     /// How many left them.
     pub left: u64,
     /// Whether more may move at once.
     pub more: bool,
     /// Whether jobs wait for their turn.
-    pub has_rooms: bool,
+    pub has_waitlists: bool,
     /// Why some of it was not done: a key of another type, or a full server.
     pub failed: Option<Error>,
 }
@@ -109,18 +109,19 @@ impl Seen {
 }
 
 impl Queue {
-    /// Sorts the jobs of lanes in which more than `window` wait, and lets others out of rooms in their turns. Without a window,
-    /// only empties rooms of a queue that is not shared any more. `names` are rooms that are known to have jobs. See `share.lua`.
+    /// Sorts the jobs of lanes in which more than `window` wait, and lets others out of waiting lists in their turns. Without a window,
+    /// only empties waiting lists of a queue that is not shared any more. `names` are waiting lists that are known to have jobs. See
+    /// `share.lua`.
     #[doc(hidden)]
     pub async fn share(&self, window: Option<usize>, names: &[String]) -> Result<Shared, Error> {
-        let (first, unsorted) = self.share_seen(window, names, &Default::default()).await?;
-        if unsorted.iter().all(String::is_empty) {
+        let (first, marks) = self.share_seen(window, names, &Default::default()).await?;
+        if marks.iter().all(String::is_empty) {
             return Ok(first);
         }
-        let seen = self.look(unsorted).await?;
+        let seen = self.look(marks).await?;
         let (next, _) = self.share_seen(window, names, &seen).await?;
-        let (sorted, left) = (first.sorted + next.sorted, first.left + next.left);
-        Ok(Shared { sorted, left, failed: first.failed.or(next.failed), ..next })
+        let (held_back, left) = (first.held_back + next.held_back, first.left + next.left);
+        Ok(Shared { held_back, left, failed: first.failed.or(next.failed), ..next })
     }
 
     /// Runs the script. Also returns for each lane nothing, or a mark that begins with the entry after which to look.
@@ -131,7 +132,7 @@ impl Queue {
         seen: &[Seen; 3],
     ) -> Result<(Shared, [String; 3]), Error> {
         let own = &self.keys;
-        let shared = [&own.gates, &own.rooms, &own.room_places, &own.dead, &own.fair];
+        let shared = [&own.gates, &own.waitlists, &own.waitlist_locations, &own.dead, &own.fair];
         let rings = Lane::ALL.map(|lane| own.ring(lane));
         let keys = shared.into_iter().chain(own.streams()).chain(&rings).cloned().collect();
         let window = window.map_or_else(|| "".into(), |jobs| Value::Integer(jobs as i64));
@@ -140,28 +141,28 @@ impl Queue {
         args.extend(seen.iter().flat_map(Seen::args));
         args.extend(names.iter().map(|name| bytes(name.as_bytes())));
         let answer = self.run(&SHARE, keys, args).await?;
-        let (Ok(sorted), [left, more, has_rooms, failed, unsorted @ ..]) =
+        let (Ok(held_back), [left, more, has_waitlists, failed, marks @ ..]) =
             (u64::try_from(answer.status), &answer.rest[..])
         else {
             return Err(Error::contract("share", answer));
         };
-        let [high, normal, low] = unsorted else { return Err(Error::contract("share", answer)) };
+        let [high, normal, low] = marks else { return Err(Error::contract("share", answer)) };
         let failed = Some(decode::text(failed)).filter(|failed| !failed.is_empty());
         let shared = Shared {
-            sorted,
+            held_back,
             left: decode::number(left).unwrap_or(0),
             more: decode::number(more) == Some(1),
-            has_rooms: decode::number(has_rooms) == Some(1),
+            has_waitlists: decode::number(has_waitlists) == Some(1),
             failed: failed.map(|failed| self.name_keys(Error::refused("share", failed))),
         };
         Ok((shared, [high, normal, low].map(decode::text)))
     }
 
     /// Looks at what has come to lanes after these marks. Redis copies no entry to Lua for that.
-    async fn look(&self, unsorted: [String; 3]) -> Result<[Seen; 3], Error> {
-        let lanes = unsorted.iter().filter(|mark| !mark.is_empty()).count().max(1);
+    async fn look(&self, marks: [String; 3]) -> Result<[Seen; 3], Error> {
+        let lanes = marks.iter().filter(|mark| !mark.is_empty()).count().max(1);
         let mut seen: [Seen; 3] = Default::default();
-        for ((lane, mark), seen) in Lane::ALL.into_iter().zip(unsorted).zip(&mut seen) {
+        for ((lane, mark), seen) in Lane::ALL.into_iter().zip(marks).zip(&mut seen) {
             if !mark.is_empty() {
                 *seen = self.look_after(lane, mark, Allowance::shared_by(lanes)).await?;
             }

@@ -1,17 +1,22 @@
 //! What is known about the jobs that wait in a queue, read without changing anything: what `Backlog` needs to tell when the queue
 //! is empty, and why its jobs wait.
 
+use std::time::Duration;
+
 use crate::client::error::Error;
 use crate::inspect::pools::PoolDown;
-use crate::job::backlog::{Backlog, Cause, HeldJobs, Hold, Minute, TimeToEmpty};
-use crate::job::{Closed, JobType};
+use crate::job::backlog::{Backlog, Cause, HeldJobs, Hold, Reading, TimeToEmpty};
+use crate::job::{Closed, GateName, JobType};
 use crate::{Part, Queue, QueueSnapshot, Sample};
 
 /// The most types that no live worker knows.
 const MAX_TYPES: usize = 20;
 
 /// Older samples say nothing about now.
-const FRESH_MS: u64 = 180_000;
+const FRESH: Duration = Duration::from_secs(180);
+
+/// The time between two samples.
+const MINUTE: Duration = Duration::from_secs(60);
 
 impl Queue {
     /// Reads what is known about the jobs that wait, beyond a snapshot with its oldest entries. What nothing waits for is not
@@ -22,21 +27,22 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses, or if the snapshot lacks a part of the waiting jobs.
     #[doc(hidden)]
     pub async fn backlog(&self, snapshot: &QueueSnapshot) -> Result<Backlog, Error> {
-        let counts_waiting = |part: Part| matches!(part, Part::Lane(_) | Part::Rooms | Part::Queue);
+        let counts_waiting = |part: Part| matches!(part, Part::Lane(_) | Part::Waitlists | Part::Queue);
         if let Some(unread) = snapshot.unread.iter().find(|unread| counts_waiting(unread.part)) {
             return Err(unread.to_error("snapshot"));
         }
         // Each of these is large.
-        let (paused, gates, unserved, pools_down, minutes, live_workers, memory) = tokio::try_join!(
+        let (paused, gates, unserved, pools_down, readings, live_workers, memory) = tokio::try_join!(
             Box::pin(self.paused(snapshot)),
             Box::pin(self.held(snapshot)),
             Box::pin(self.unserved(snapshot)),
             Box::pin(self.pools_down()),
-            Box::pin(self.minutes(snapshot)),
+            Box::pin(self.readings(snapshot)),
             Box::pin(self.live_members(snapshot)),
             Box::pin(self.memory_in_use()),
         )?;
         Ok(Backlog {
+            now: snapshot.now,
             waiting: snapshot.waiting(),
             in_lanes: snapshot.waiting_in_lanes() + snapshot.in_fair_rooms,
             running: snapshot.running(),
@@ -47,7 +53,7 @@ impl Queue {
             gates,
             unserved,
             pools_down: pools_down.into_iter().map(cause).collect(),
-            minutes,
+            readings,
         })
     }
 
@@ -70,12 +76,21 @@ impl Queue {
             gate: gate.rule.gate,
             jobs: gate.waiting,
         });
-        Ok(held.collect())
+        let mut held: Vec<HeldJobs> = held.collect();
+        // They were counted a moment later, and must not differ from the jobs that the snapshot shows.
+        if let [only] = &mut held[..] {
+            only.jobs = snapshot.in_rooms;
+        }
+        // Those that no worker has read yet have to pass it, too.
+        for gate in held.iter_mut().filter(|gate| gate.gate.as_str() == GateName::QUEUE) {
+            gate.jobs = snapshot.waiting();
+        }
+        Ok(held)
     }
 
     /// Returns the types that no live worker knows, and how many of their jobs wait.
     async fn unserved(&self, snapshot: &QueueSnapshot) -> Result<Vec<(JobType, u64)>, Error> {
-        // Of very many rooms, some count as those of gates.
+        // Of very many waiting lists, some count as those of gates.
         if snapshot.in_unknown_rooms + snapshot.in_rooms == 0 {
             return Ok(Vec::new());
         }
@@ -84,15 +99,16 @@ impl Queue {
         Ok(unserved.map(|one| (one.job_type, one.jobs)).collect())
     }
 
-    /// Returns what happened lately, if the last sample is fresh.
-    async fn minutes(&self, snapshot: &QueueSnapshot) -> Result<Vec<Minute>, Error> {
-        if snapshot.waiting() == 0 {
+    /// Returns what was counted lately, if the last sample is fresh.
+    async fn readings(&self, snapshot: &QueueSnapshot) -> Result<Vec<Reading>, Error> {
+        if snapshot.waiting() + snapshot.running() + snapshot.delayed == 0 {
             return Ok(Vec::new());
         }
-        let samples = self.samples(TimeToEmpty::WINDOW).await?;
-        let is_fresh = |last: &Sample| snapshot.now.as_ms().saturating_sub(last.at.as_ms()) < FRESH_MS;
+        // The first one says from where the others counted.
+        let samples = self.samples(TimeToEmpty::WINDOW + MINUTE).await?;
+        let is_fresh = |last: &Sample| snapshot.now.since(last.at) < FRESH;
         Ok(if samples.last().is_some_and(is_fresh) {
-            samples.iter().map(minute).collect()
+            samples.iter().map(reading).collect()
         } else {
             Vec::new()
         })
@@ -115,9 +131,9 @@ impl Queue {
     }
 }
 
-fn minute(sample: &Sample) -> Minute {
-    let ended = sample.done.saturating_add(sample.died).saturating_add(sample.cancelled);
-    Minute { span: sample.span, arrived: sample.arrived, ended }
+fn reading(sample: &Sample) -> Reading {
+    let Sample { waiting, in_rooms, running, arrived, done, failed, retried, moved, .. } = *sample;
+    Reading { at: sample.read_at(), waiting, in_rooms, running, arrived, done, failed, retried, moved }
 }
 
 fn cause(down: PoolDown) -> Cause {

@@ -7,6 +7,7 @@ use crate::Broker;
 use crate::client::error::Error;
 use crate::client::script::{Answer, args, scripts};
 use crate::client::{decode, keys};
+use crate::inspect::audit::call_name;
 use crate::inspect::server::{WorkerInfo, worker_facts};
 use crate::job::{ConsumerName, Timestamp, cut};
 
@@ -85,10 +86,12 @@ impl Requested {
 pub enum DrainOutcome {
     /// It is noted. The next beat of the worker hears of it.
     Noted,
-    /// The worker had been asked for the same before.
+    /// The worker had been asked for the same before: nothing is changed.
     Already {
         /// By whom; empty if nobody had asked for anything.
         by: String,
+        /// Why; may be empty.
+        why: String,
     },
     /// No live worker has this name.
     Unknown,
@@ -107,7 +110,8 @@ impl Broker {
     }
 
     /// Asks a worker to take no further job: it gives back what it has not started, and finishes what runs. Its next beat
-    /// hears of it. The request ends with the process, whose name no other process ever has.
+    /// hears of it. The request ends with the process, whose name no other process ever has. A worker that drains already can still
+    /// be asked to end, too.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
@@ -119,7 +123,7 @@ impl Broker {
     /// let request = Drain::new("ann@ops", "its disk is failing");
     /// match broker.drain_worker(&name, &request).await? {
     ///     DrainOutcome::Noted => println!("it will take no further job"),
-    ///     DrainOutcome::Already { by } => println!("{by} had asked for it"),
+    ///     DrainOutcome::Already { by, why } => println!("{by} had asked for it: {why}"),
     ///     DrainOutcome::Unknown => println!("there is no such worker"),
     /// }
     /// # Ok(()) }
@@ -174,6 +178,7 @@ impl Broker {
             why,
             exit,
             since_ms = since.as_ms().to_string(),
+            call = call_name(),
         ]);
         let link = self.link_for(consumer);
         let answer = match link.run(&WORKER_DRAIN, keys.clone(), args.clone()).await {
@@ -185,10 +190,11 @@ impl Broker {
 }
 
 fn outcome(answer: &Answer) -> Option<DrainOutcome> {
+    let text = |at: usize| answer.rest.get(at).map(decode::text).unwrap_or_default();
     match answer.status {
         0 => Some(DrainOutcome::Unknown),
         1 => Some(DrainOutcome::Noted),
-        2 => Some(DrainOutcome::Already { by: answer.rest.first().map(decode::text).unwrap_or_default() }),
+        2 => Some(DrainOutcome::Already { by: text(0), why: text(1) }),
         _ => None,
     }
 }

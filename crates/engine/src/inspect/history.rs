@@ -22,7 +22,7 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// How long it ran.
+    /// How long it took from its start to its end. In a pool, the wait for a free program counts.
     pub fn duration(&self) -> Duration {
         self.ended.since(self.started)
     }
@@ -76,7 +76,7 @@ const FIELDS: [&str; 14] = [
 ];
 
 impl Record {
-    /// The names of the fields to read, with the log lines or without. The record of an id with many lives has many
+    /// The names of the fields to read, with the log lines or without. The record of an id with many generations has many
     /// more.
     pub(crate) fn names(with_log: bool) -> impl Iterator<Item = String> {
         let lines = if with_log { LOG_LINES } else { 0 };

@@ -127,8 +127,7 @@ impl Holdings {
             let attempts = worker.facts.get("attempts")?;
             let known = attempts.split(',').filter_map(RunningAttempt::parse);
             let since = known.map(|attempt| {
-                let ms = u64::try_from(attempt.running.as_millis()).unwrap_or(u64::MAX);
-                let since = timestamp(at.as_ms().saturating_sub(ms));
+                let since = at.before(attempt.running);
                 ((attempt.queue, attempt.lane, attempt.entry), since)
             });
             let is_complete = attempts.split(',').all(|part| part != MORE);

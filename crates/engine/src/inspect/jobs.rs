@@ -1,16 +1,16 @@
-//! Finding jobs page by page: in the lanes, in rooms, in the delayed set, among the dead letters, and among the records. A page is
+//! Finding jobs page by page: in the lanes, in waiting lists, in the delayed set, among the dead letters, and among the records. A page is
 //! bounded in count and bytes, and changes nothing. Jobs that move while pages are read may be missing, or found twice.
 
 mod cursor;
-mod places;
-mod rooms;
+mod locations;
 mod tie;
+mod waitlists;
 mod walk;
 
 use std::time::Duration;
 
 pub use self::cursor::JobCursor;
-use self::cursor::Place;
+use self::cursor::Location;
 pub use self::walk::JobWalk;
 use super::holdings::{Holdings, JobHolder};
 use crate::job::filter::Filter;
@@ -25,7 +25,7 @@ pub struct JobSearch {
     pub states: Vec<State>,
     /// Which of these jobs.
     pub filter: Filter,
-    /// Only waiting jobs that are in the room of this gate, if one is named. By default all.
+    /// Only waiting jobs that are in the waiting list of this gate, if one is named. By default all.
     pub gate: Option<GateName>,
     /// What the workers reported. Without it, the start of running attempts is known only roughly.
     pub holdings: Holdings,
@@ -53,7 +53,7 @@ impl JobSearch {
         states: Vec<State>;
         /// Sets which of these jobs to find.
         filter: Filter;
-        /// Sets the gate in whose room the jobs wait.
+        /// Sets the gate in whose waiting list the jobs wait.
         gate: Option<GateName>;
         /// Sets what the workers reported.
         holdings: Holdings;
@@ -62,10 +62,11 @@ impl JobSearch {
     }
 
     /// The places where jobs in these states are, in the order in which they are read.
-    fn places(&self) -> impl Iterator<Item = Place> {
-        let has_state = |place: &Place| place.states().iter().any(|state| self.states.contains(state));
-        let has_rooms = |place: &Place| self.gate.is_none() || *place == Place::Rooms;
-        Place::all().filter(has_rooms).filter(has_state)
+    fn locations(&self) -> impl Iterator<Item = Location> {
+        let has_state =
+            |location: &Location| location.states().iter().any(|state| self.states.contains(state));
+        let has_waitlists = |location: &Location| self.gate.is_none() || *location == Location::Waitlists;
+        Location::all().filter(has_waitlists).filter(has_state)
     }
 }
 
@@ -81,11 +82,11 @@ pub struct FoundJob {
     pub job_type: String,
     /// Its own lane, if known.
     pub lane: Option<Lane>,
-    /// Its entry in a lane or a room, or its dead letter.
+    /// Its entry in a lane or a waiting list, or its dead letter.
     pub entry: Option<EntryId>,
-    /// The gate in whose room it waits, if it does.
-    pub room: Option<String>,
-    /// When its life began, if known.
+    /// The gate in whose waiting list it waits, if it does.
+    pub waitlist: Option<String>,
+    /// When its generation began, if known.
     pub created: Option<Timestamp>,
     /// How many attempts have failed or were lost.
     pub attempts: u64,
@@ -111,7 +112,7 @@ impl FoundJob {
             job_type: String::new(),
             lane: None,
             entry: None,
-            room: None,
+            waitlist: None,
             created: None,
             attempts: 0,
             due: None,
@@ -127,21 +128,21 @@ impl FoundJob {
     #[cfg(test)]
     #[doc(hidden)]
     pub fn sample(job_type: &str, created: Timestamp, due: Option<Timestamp>) -> Self {
-        let (place, state) = match due {
-            Some(_) => (Place::Delayed, State::Scheduled),
-            None => (Place::Waiting(Lane::Normal), State::Waiting),
+        let (location, state) = match due {
+            Some(_) => (Location::Delayed, State::Scheduled),
+            None => (Location::Waiting(Lane::Normal), State::Waiting),
         };
-        let job = Self::new("1-0".to_owned(), state, JobCursor::at(place, None));
+        let job = Self::new("1-0".to_owned(), state, JobCursor::at(location, None));
         Self { job_type: job_type.to_owned(), created: Some(created), due, ..job }
     }
 
     /// Returns where it was found.
     pub(crate) fn spot(&self) -> Spot {
-        match self.cursor.place {
-            Place::Held(lane) | Place::Waiting(lane) => Spot::Lane(lane),
-            Place::Rooms => Spot::Room,
-            Place::Delayed => Spot::Delayed,
-            Place::Dead | Place::Records => Spot::Ended,
+        match self.cursor.location {
+            Location::Held(lane) | Location::Waiting(lane) => Spot::Lane(lane),
+            Location::Waitlists => Spot::Waitlist,
+            Location::Delayed => Spot::Delayed,
+            Location::Dead | Location::Records => Spot::Ended,
         }
     }
 
@@ -157,8 +158,8 @@ impl FoundJob {
 pub(crate) enum Spot {
     /// Its entry is in this lane, which need not be its own.
     Lane(Lane),
-    /// Its entry is in a room.
-    Room,
+    /// Its entry is in a waiting list.
+    Waitlist,
     /// It is a member of the delayed set.
     Delayed,
     /// It has ended: it is a dead letter, or only its record is left.
@@ -179,8 +180,8 @@ pub struct JobPage {
     pub read: u64,
     /// How many were left out because their payload is [too large](crate::admin::Match::TooLarge) to decide.
     pub too_large: u64,
-    /// How many were left out because their payload, their fields, their record or their room
-    /// [cannot be read](crate::admin::Match::Unreadable). Such a room counts once.
+    /// How many were left out because their payload, their fields, their record or their waiting list
+    /// [cannot be read](crate::admin::Match::Unreadable). Such a waiting list counts once.
     pub unreadable: u64,
     /// Why a part of the queue cannot be read. The next page begins after it.
     pub unread: Option<String>,
@@ -203,16 +204,17 @@ mod tests {
 
     #[test]
     fn only_the_places_of_the_wanted_states_are_read() {
-        let places = |states: &[State]| JobSearch::new().states(states.to_vec()).places().collect::<Vec<_>>();
-        assert_eq!(places(&[State::Retrying]), [Place::Delayed]);
-        assert_eq!(places(&[State::Dead, State::Done]), [Place::Dead, Place::Records]);
-        assert!(places(&[]).is_empty());
-        let usual: Vec<_> = JobSearch::new().places().collect();
-        assert!(usual.len() == 9 && !usual.contains(&Place::Records), "{usual:?}");
-        assert_eq!(places(&[State::Waiting]).last(), Some(&Place::Rooms));
-        assert!(State::ALL.iter().all(|state| !places(&[*state]).is_empty()), "each state has a place");
+        let locations =
+            |states: &[State]| JobSearch::new().states(states.to_vec()).locations().collect::<Vec<_>>();
+        assert_eq!(locations(&[State::Retrying]), [Location::Delayed]);
+        assert_eq!(locations(&[State::Dead, State::Done]), [Location::Dead, Location::Records]);
+        assert!(locations(&[]).is_empty());
+        let usual: Vec<_> = JobSearch::new().locations().collect();
+        assert!(usual.len() == 9 && !usual.contains(&Location::Records), "{usual:?}");
+        assert_eq!(locations(&[State::Waiting]).last(), Some(&Location::Waitlists));
+        assert!(State::ALL.iter().all(|state| !locations(&[*state]).is_empty()), "each state has a place");
         let at_gate = JobSearch::new().gate(Some("type:mail".parse().unwrap()));
-        assert_eq!(at_gate.places().collect::<Vec<_>>(), [Place::Rooms]);
-        assert_eq!(at_gate.states(vec![State::Dead]).places().count(), 0);
+        assert_eq!(at_gate.locations().collect::<Vec<_>>(), [Location::Waitlists]);
+        assert_eq!(at_gate.states(vec![State::Dead]).locations().count(), 0);
     }
 }

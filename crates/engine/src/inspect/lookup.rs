@@ -67,10 +67,10 @@ impl Queue {
 
     /// Returns the fields of a job in the delayed set, or the entry of a job in a stream.
     #[doc(hidden)]
-    pub async fn place(&self, id: &JobId) -> Result<Place, Error> {
+    pub async fn location(&self, id: &JobId) -> Result<JobLocation, Error> {
         let found = self.lookup(id, id.origin(), false).await?;
-        let room = found.room;
-        let entry = found.entry.zip(found.lane).map(|(entry, lane)| (entry, lane, room));
+        let waitlist = found.waitlist;
+        let entry = found.entry.zip(found.lane).map(|(entry, lane)| (entry, lane, waitlist));
         Ok((found.parked.filter(|_| found.due.is_some()), entry))
     }
 
@@ -94,10 +94,12 @@ impl Queue {
         loop {
             left -= 1;
             let answer = self.run_lookup(id, origin, with_log).await?;
-            let fresh = answer.places.iter().filter(|place| !gone.contains(&(place.lane, place.entry)));
+            let fresh =
+                answer.locations.iter().filter(|location| !gone.contains(&(location.lane, location.entry)));
             let fresh: Vec<Held> = fresh.cloned().collect();
-            let entries =
-                fresh.iter().map(|place| self.bare_entry(place.lane, place.room.as_deref(), place.entry));
+            let entries = fresh
+                .iter()
+                .map(|location| self.bare_entry(location.lane, location.waitlist.as_deref(), location.entry));
             let packed = async {
                 match &answer.member {
                     Some(member) => self.packed(member).await,
@@ -105,7 +107,8 @@ impl Queue {
                 }
             };
             let (entries, packed) = tokio::try_join!(try_join_all(entries), packed)?;
-            let found = fresh.iter().zip(entries).find_map(|(place, entry)| Some((place.clone(), entry?)));
+            let found =
+                fresh.iter().zip(entries).find_map(|(location, entry)| Some((location.clone(), entry?)));
             let has_moved = match &answer.member {
                 Some(_) => packed.is_none(),
                 None => answer.due.is_none() && found.is_none() && !fresh.is_empty() && !answer.is_final(),
@@ -113,7 +116,7 @@ impl Queue {
             if left == 0 || !has_moved {
                 return self.assemble(answer, found, packed).await;
             }
-            gone.extend(fresh.iter().map(|place| (place.lane, place.entry)));
+            gone.extend(fresh.iter().map(|location| (location.lane, location.entry)));
         }
     }
 
@@ -127,26 +130,27 @@ impl Queue {
         let mut keys = vec![self.keys.record(id), self.keys.delayed.clone()];
         keys.extend(self.keys.streams().clone());
         let own = &self.keys;
-        keys.extend([own.cancels.clone(), own.delayed_fields.clone(), own.room_places.clone()]);
+        keys.extend([own.cancels.clone(), own.delayed_fields.clone(), own.waitlist_locations.clone()]);
         let (entry, lane) =
             origin.map_or_else(Default::default, |(entry, lane)| (entry.to_string(), lane.as_str()));
         let mut args = Vec::from(args![LOOKUP; id = id.to_string(), from_entry = entry, from_lane = lane]);
         args.extend(Record::names(with_log).map(Value::from));
         let answer = self.run(&LOOKUP, keys, args).await?;
-        let [Value::Array(record), due, member, life, cancel_requested, places @ ..] = &answer.rest[..]
+        let [Value::Array(record), due, member, generation, cancel_requested, locations @ ..] =
+            &answer.rest[..]
         else {
             return Err(Error::contract("lookup", answer));
         };
-        let place = |place: &Value| {
-            let Value::Array(parts) = place else { return None };
-            let [lane, entry, worker, room] = &parts[..] else { return None };
-            let [worker, room] =
-                [worker, room].map(|text| Some(decode::text(text)).filter(|text| !text.is_empty()));
+        let location = |location: &Value| {
+            let Value::Array(parts) = location else { return None };
+            let [lane, entry, worker, waitlist] = &parts[..] else { return None };
+            let [worker, waitlist] =
+                [worker, waitlist].map(|text| Some(decode::text(text)).filter(|text| !text.is_empty()));
             Some(Held {
                 lane: decode::text(lane).parse().ok()?,
                 entry: decode::entry_id(entry)?,
                 worker,
-                room,
+                waitlist,
             })
         };
         Ok(LookupAnswer {
@@ -154,26 +158,26 @@ impl Queue {
             record: Record(decode::envelope(record)),
             due: decode::number(due).map(timestamp),
             member: Some(member.clone()).filter(|member| !member.is_null()),
-            life: Some(decode::text(life)).filter(|life| !life.is_empty()),
+            generation: Some(decode::text(generation)).filter(|generation| !generation.is_empty()),
             cancel_requested: decode::number(cancel_requested).map(timestamp),
-            places: places.iter().filter_map(place).collect(),
+            locations: locations.iter().filter_map(location).collect(),
         })
     }
 
-    /// Returns one entry as it is in its lane or room, without its offloaded fields; `None` if it no longer exists.
+    /// Returns one entry as it is in its lane or waiting list, without its offloaded fields; `None` if it no longer exists.
     pub(crate) async fn bare_entry(
         &self,
         lane: Lane,
-        room: Option<&str>,
+        waitlist: Option<&str>,
         id: EntryId,
     ) -> Result<Option<Entry>, Error> {
         let (client, text) = (self.link.client(), id.to_string());
-        let reply = client.xrange(self.keys.place(lane, room), text.clone(), text, Some(1));
+        let reply = client.xrange(self.keys.location(lane, waitlist), text.clone(), text, Some(1));
         let reply: Value = self.link.ask("xrange", reply).await?;
         Ok(decode::entries("xrange", &reply, lane)?.pop())
     }
 
-    /// Assembles everything. If the entry's life is not the record's, looks up the request to cancel the entry's life.
+    /// Assembles everything. If the entry's generation is not the record's, looks up the request to cancel the entry's generation.
     async fn assemble(
         &self,
         answer: LookupAnswer,
@@ -181,9 +185,9 @@ impl Queue {
         packed: Option<Value>,
     ) -> Result<JobView, Error> {
         let (mut cancel_requested, mut job_type, mut created) = (answer.cancel_requested, None, None);
-        let (mut home, mut accepted) = (None, answer.accepted());
+        let (mut own_lane, mut accepted) = (None, answer.accepted());
         let mut cancelled_by = answer.record.text("cancelled_by");
-        if let Some((place, entry)) = &found {
+        if let Some((location, entry)) = &found {
             let field = |name: &str| {
                 let value = entry.envelope.as_ref()?.get(name.as_bytes())?;
                 Some(String::from_utf8_lossy(value).into_owned())
@@ -191,29 +195,31 @@ impl Queue {
             let began = field("created_ms");
             accepted = field("root").and_then(|root| began_at(&root)).or(accepted);
             job_type = field("type").filter(|name| !name.is_empty());
-            home = field("lane").and_then(|lane| lane.parse().ok());
+            own_lane = field("lane").and_then(|lane| lane.parse().ok());
             // An entry that names no time is the first of its job.
-            created = began.as_ref().and_then(|ms| ms.parse().ok()).or(Some(place.entry.ms)).map(timestamp);
-            let life = field("life").or(began);
-            let life = life.unwrap_or_else(|| JobId::derived(place.entry, place.lane).to_string());
-            if answer.life.as_ref() != Some(&life) {
-                cancel_requested = self.cancel_requested_at(&life).await?;
+            created =
+                began.as_ref().and_then(|ms| ms.parse().ok()).or(Some(location.entry.ms)).map(timestamp);
+            let generation = field("life").or(began);
+            let generation =
+                generation.unwrap_or_else(|| JobId::derived(location.entry, location.lane).to_string());
+            if answer.generation.as_ref() != Some(&generation) {
+                cancel_requested = self.cancel_requested_at(&generation).await?;
             }
             if cancel_requested.is_some() && cancelled_by.is_none() {
-                cancelled_by = self.cancel_requested_by(&life).await?;
+                cancelled_by = self.cancel_requested_by(&generation).await?;
             }
         }
-        let place = found.map(|(place, _)| place);
+        let location = found.map(|(location, _)| location);
         Ok(JobView {
             now: answer.now,
             record: answer.record,
             due: answer.due,
             parked: packed.and_then(|packed| Envelope::unpack(decode::data(&packed)).ok()),
-            lane: place.as_ref().map(|place| place.lane),
-            entry: place.as_ref().map(|place| place.entry),
-            room: place.as_ref().and_then(|place| place.room.clone()),
-            home,
-            worker: place.and_then(|place| place.worker),
+            lane: location.as_ref().map(|location| location.lane),
+            entry: location.as_ref().map(|location| location.entry),
+            waitlist: location.as_ref().and_then(|location| location.waitlist.clone()),
+            own_lane,
+            worker: location.and_then(|location| location.worker),
             job_type,
             accepted,
             created,
@@ -222,19 +228,20 @@ impl Queue {
         })
     }
 
-    /// Returns when the cancellation of this life was requested.
-    async fn cancel_requested_at(&self, life: &str) -> Result<Option<Timestamp>, Error> {
+    /// Returns when the cancellation of this generation was requested.
+    async fn cancel_requested_at(&self, generation: &str) -> Result<Option<Timestamp>, Error> {
         let client = self.link.client();
         let requested: Value =
-            self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), life)).await?;
+            self.link.ask("zscore", client.zscore(self.keys.cancels.clone(), generation)).await?;
         Ok(decode::number(&requested).map(timestamp))
     }
 
-    /// Returns who requested the cancellation of this life while a worker held it. See `cancel.lua`.
-    async fn cancel_requested_by(&self, life: &str) -> Result<Option<String>, Error> {
+    /// Returns who requested the cancellation of this generation while a worker held it. See `cancel.lua`.
+    async fn cancel_requested_by(&self, generation: &str) -> Result<Option<String>, Error> {
         let client = self.link.client();
-        let place: Value = self.link.ask("hget", client.hget(self.keys.cancel_places.clone(), life)).await?;
-        Ok(decode::text(&place).splitn(3, ' ').nth(2).map(str::to_owned))
+        let location: Value =
+            self.link.ask("hget", client.hget(self.keys.cancel_locations.clone(), generation)).await?;
+        Ok(decode::text(&location).splitn(3, ' ').nth(2).map(str::to_owned))
     }
 }
 
@@ -245,12 +252,12 @@ struct LookupAnswer {
     due: Option<Timestamp>,
     /// Its member of the delayed set.
     member: Option<Value>,
-    /// The life that the record belongs to.
-    life: Option<String>,
-    /// When the cancellation of this life was requested.
+    /// The generation that the record belongs to.
+    generation: Option<String>,
+    /// When the cancellation of this generation was requested.
     cancel_requested: Option<Timestamp>,
     /// The places where its entry may be.
-    places: Vec<Held>,
+    locations: Vec<Held>,
 }
 
 /// An entry that may be the job's, and the consumer that holds it.
@@ -259,8 +266,8 @@ struct Held {
     lane: Lane,
     entry: EntryId,
     worker: Option<String>,
-    /// The room that it waits in, if it is not in a lane.
-    room: Option<String>,
+    /// The waiting list that it waits in, if it is not in a lane.
+    waitlist: Option<String>,
 }
 
 impl LookupAnswer {
@@ -269,17 +276,17 @@ impl LookupAnswer {
         state.is_some_and(State::is_final)
     }
 
-    /// Returns when the first life of a replayed job began. Another life of the id may have left what the record says about it.
+    /// Returns when the first generation of a replayed job began. Another generation of the id may have left what the record says about it.
     fn accepted(&self) -> Option<Timestamp> {
         let root = self.record.text("root")?;
-        let (root, life) = root.split_once(' ')?;
-        began_at(root).filter(|_| self.life.as_deref() == Some(life))
+        let (root, generation) = root.split_once(' ')?;
+        began_at(root).filter(|_| self.generation.as_deref() == Some(generation))
     }
 }
 
-/// Returns when a life began: its name begins with that time.
-fn began_at(life: &str) -> Option<Timestamp> {
-    life.split('-').next()?.parse().ok().map(timestamp)
+/// Returns when a generation began: its name begins with that time.
+fn began_at(generation: &str) -> Option<Timestamp> {
+    generation.split('-').next()?.parse().ok().map(timestamp)
 }
 
 struct JobView {
@@ -289,16 +296,16 @@ struct JobView {
     parked: Option<(Envelope, Lane)>,
     lane: Option<Lane>,
     entry: Option<EntryId>,
-    /// The room that its entry waits in.
-    room: Option<String>,
+    /// The waiting list that its entry waits in.
+    waitlist: Option<String>,
     /// The lane that its entry names as its own.
-    home: Option<Lane>,
+    own_lane: Option<Lane>,
     worker: Option<String>,
     /// The type that its entry names.
     job_type: Option<String>,
-    /// When its first life began, if it was replayed since.
+    /// When its first generation began, if it was replayed since.
     accepted: Option<Timestamp>,
-    /// The time of the first entry of this life, which its entry names.
+    /// The time of the first entry of this generation, which its entry names.
     created: Option<Timestamp>,
     /// When its cancellation was requested.
     cancel_requested: Option<Timestamp>,
@@ -306,8 +313,8 @@ struct JobView {
     cancelled_by: Option<String>,
 }
 
-/// The fields and lane of a delayed job; the entry, lane and room of one in a stream.
-pub(crate) type Place = (Option<(Envelope, Lane)>, Option<(EntryId, Lane, Option<String>)>);
+/// The fields and lane of a delayed job; the entry, lane and waiting list of one in a stream.
+pub(crate) type JobLocation = (Option<(Envelope, Lane)>, Option<(EntryId, Lane, Option<String>)>);
 
 impl JobView {
     fn status(self, id: &JobId) -> Option<Status> {
@@ -326,7 +333,7 @@ impl JobView {
             state,
             job_type: job_type.unwrap_or_default(),
             lane: self
-                .home
+                .own_lane
                 .or(self.lane)
                 .or(self.record.text("lane").and_then(|lane| lane.parse().ok()))
                 .unwrap_or_default(),
@@ -339,7 +346,7 @@ impl JobView {
             due: self.due,
             entry: self.entry,
             stream: self.lane.unwrap_or_default(),
-            room: self.room.clone(),
+            waitlist: self.waitlist.clone(),
             worker: self.worker.clone(),
             error: self.record.text("error").filter(|_| state != State::Done),
             result: self.record.text("result"),

@@ -8,8 +8,8 @@ use crate::Queue;
 use crate::client::decode;
 use crate::client::error::Error;
 
-/// The most rooms that are measured.
-const MOST_ROOMS: usize = 1000;
+/// The most waiting lists that are measured.
+const MOST_WAITLISTS: usize = 1000;
 
 /// How many keys are measured at once.
 const AT_ONCE: usize = 50;
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 50;
 const SAMPLES: i64 = 10;
 
 impl Queue {
-    /// Returns about how many bytes Redis uses for the queue's lanes, at most 1000 of its rooms, its delayed jobs and its dead
+    /// Returns about how many bytes Redis uses for the queue's lanes, at most 1000 of its waiting lists, its delayed jobs and its dead
     /// letters. Records, the ledgers of steps and large fields have keys of their own, and are not included.
     ///
     /// Redis measures a few items of each key, so the cost does not depend on the number of jobs, and the answer is an
@@ -37,8 +37,14 @@ impl Queue {
     pub async fn memory(&self) -> Result<u64, Error> {
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.dead];
         let mut keys: Vec<Key> = keys.into_iter().chain(self.keys.streams()).cloned().collect();
-        keys.push(self.keys.room_places.clone());
-        keys.extend(self.gates().rooms(MOST_ROOMS).await?.iter().map(|room| self.keys.room(&room.name)));
+        keys.push(self.keys.waitlist_locations.clone());
+        keys.extend(
+            self.gates()
+                .waitlists(MOST_WAITLISTS)
+                .await?
+                .iter()
+                .map(|waitlist| self.keys.waitlist(&waitlist.name)),
+        );
         let mut bytes = 0;
         for some in keys.chunks(AT_ONCE) {
             bytes += try_join_all(some.iter().map(|key| self.memory_of(key))).await?.into_iter().sum::<u64>();

@@ -20,3 +20,4 @@ pub(super) mod snapshot;
 pub(super) mod status;
 pub(super) mod unread;
 pub(super) mod unserved;
+pub(super) mod waitlist_jobs;

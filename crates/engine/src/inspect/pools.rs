@@ -70,9 +70,9 @@ impl WorkerInfo {
 }
 
 /// Reads pools that were written as JSON; nothing if there are none, or if somebody else has written it.
-pub(super) fn read(told: &str) -> Vec<PoolDown> {
-    let told = Some(told).filter(|told| told.len() <= MAX_BYTES);
-    told.and_then(|told| serde_json::from_str(told).ok()).unwrap_or_default()
+pub(super) fn read(reply: &str) -> Vec<PoolDown> {
+    let reply = Some(reply).filter(|reply| reply.len() <= MAX_BYTES);
+    reply.and_then(|reply| serde_json::from_str(reply).ok()).unwrap_or_default()
 }
 
 /// Returns the pools that keep all jobs of their types from running: of the workers that know such a type, none can run it. Each
@@ -139,8 +139,8 @@ mod tests {
     #[test]
     fn a_pool_blocks_the_types_that_no_other_worker_runs() {
         let own = |name: &str, types: &str, pools: Vec<PoolDown>| {
-            let (fact, told) = PoolDown::fact(pools.into_iter());
-            let facts = [(fact.to_owned(), told), ("types".to_owned(), types.to_owned())];
+            let (fact, reply) = PoolDown::fact(pools.into_iter());
+            let facts = [(fact.to_owned(), reply), ("types".to_owned(), types.to_owned())];
             WorkerInfo { consumer: name.to_owned(), facts: facts.into() }
         };
         let broken = own("a", "t0,t1,t2", vec![down("php", 2, "no DB_HOST")]);

@@ -51,7 +51,7 @@ impl Queue {
         self.seek_within(id, limit, &mut unlimited).await
     }
 
-    /// Does the same as [`seek`](Self::seek), and reads about this many bytes at most. It takes off what it has read, so that
+    /// Searches as [`seek`](Self::seek) does, and reads about this many bytes at most. It takes off what it has read, so that
     /// searches of several queues can share the number. At 0, it finds nothing.
     ///
     /// ```no_run

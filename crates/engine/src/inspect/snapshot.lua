@@ -3,15 +3,17 @@
 -- however large. A key that cannot be read affects only its own figures. Only with a lease, it also looks at the server's
 -- memory and at pending entries: a hundred in each lane, or all if there are few.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low  7 cron
---   8 places of the jobs in rooms  9 gates  10 rooms
+--   8 places of the jobs in waiting lists  9 gates  10 waiting lists
 -- soon_ms: how many ms ahead count as soon. lease: in ms, or ''.
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, due ms of the first or -1,
 --   dead, leader or '', then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where
 --   to start reading for the oldest entry that no worker has taken or '', ms of the longest silence of a pending entry or -1;
 --   then 0 if there are no recurring jobs, bytes used or -1, bytes allowed, eviction policy, jobs in
---   rooms, ms since when the queue is closed or -1, those of the jobs in rooms that wait for a worker that knows their type,
+--   waiting lists, ms since when the queue is closed or -1, those of the jobs in waiting lists that wait for a worker that knows their
+-- type,
 --   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, those of
---   single values only while jobs wait for them; the room of the value with the most such jobs or '', the other room that has had
+--   single values only while jobs wait for them; the waiting list of the value with the most such jobs or '', the other waiting list that
+-- has had
 --   jobs for longest or ''}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
@@ -51,24 +53,24 @@ local memory = lease ~= '' and redis.pcall('INFO', 'memory')
 memory = type(memory) == 'string' and memory or ''
 local shut, till = string.match(ask(9, 'HGET', KEYS[9], 'p:queue') or '', '^(%d+) (%d+) ')
 if shut and till ~= '0' and tonumber(till) <= now then shut = nil end
--- Of very many rooms, only the first ones are counted.
+-- Of very many waiting lists, only the first ones are counted.
 local page, unserved, fair = ask(10, 'HSCAN', KEYS[10], 0, 'COUNT', 1000), 0, 0
 -- All values have their turns, so the first job of the one with the most jobs has waited for about the longest.
 local longest, most, valued = '', 0, {}
--- The first job of the room that has had jobs for longest is usually the oldest one.
+-- The first job of the waiting list that has had jobs for longest is usually the oldest one.
 local lasting, since = '', math.huge
 for at = 1, page and #page[2] or 0, 2 do
   local kind = string.match(page[2][at], '^(%a+):')
   local began = tonumber(page[2][at + 1]) or math.huge
   if kind ~= 'fair' and began < since then lasting, since = page[2][at], began end
   if kind == 'key' then valued[#valued + 1] = page[2][at] end
-  local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', room_key(KEYS[9], page[2][at]))
+  local length = (kind == 'unknown' or kind == 'fair') and redis.pcall('XLEN', waitlist_key(KEYS[9], page[2][at]))
   if type(length) == 'number' then
     if kind == 'fair' then fair = fair + length else unserved = unserved + length end
     if kind == 'fair' and length > most then longest, most = page[2][at], length end
   end
 end
-if type(lasting ~= '' and redis.pcall('XLEN', room_key(KEYS[9], lasting))) ~= 'number' then lasting = '' end
+if type(lasting ~= '' and redis.pcall('XLEN', waitlist_key(KEYS[9], lasting))) ~= 'number' then lasting = '' end
 -- Gates that somebody has closed, and open breakers, for a leader. The number of rules is bounded; see rule_put.
 local shut_gates, tripped = 0, 0
 local function count_tripped(name)

@@ -18,7 +18,7 @@ scripts! { SNAPSHOT "snapshot" }
 /// A queue's figures at one moment.
 ///
 /// [`Queue::snapshot`] returns all of them but those that only the queue's leader surveys. The leader reports all of
-/// them as `Event::Surveyed`.
+/// them as `QueueEvent::Surveyed`.
 ///
 /// ```no_run
 /// # use streamfleet_engine as streamfleet;
@@ -60,23 +60,23 @@ pub struct QueueSnapshot {
     pub members: Option<Members>,
     /// What Redis reports about its memory, if this is a leader's survey and Redis reports it.
     pub memory: Option<RedisMemory>,
-    /// Jobs that wait in rooms, because a gate does not let them pass.
+    /// Jobs that wait in waiting lists, because a gate does not let them pass.
     pub in_rooms: u64,
-    /// Jobs that wait in rooms for a worker that knows their type. If there are more than 1000 rooms, some of these jobs are
-    /// among [`in_rooms`](Self::in_rooms) instead.
+    /// Jobs that wait in waiting lists for a worker that knows their type. If there are more than 1000 waiting lists, some of these jobs
+    /// are among [`in_rooms`](Self::in_rooms) instead.
     pub in_unknown_rooms: u64,
-    /// Jobs that wait in rooms for the turn of their value, in a queue that is shared between the values of a field. The same
-    /// applies if there are more than 1000 rooms.
+    /// Jobs that wait in waiting lists for the turn of their value, in a queue that is shared between the values of a field. The same
+    /// applies if there are more than 1000 waiting lists.
     pub in_fair_rooms: u64,
-    /// The first job of the room of the value with the most such jobs: about the one that has waited there for longest.
+    /// The first job of the waiting list of the value with the most such jobs: about the one that has waited there for longest.
     pub oldest_in_fair_rooms: Option<EntryId>,
-    /// The first job of the other room that has had jobs for longest: usually the one that has waited longest at a gate, or for a
+    /// The first job of the other waiting list that has had jobs for longest: usually the one that has waited longest at a gate, or for a
     /// worker that knows its type.
     pub oldest_in_rooms: Option<EntryId>,
     /// Gates that somebody has closed, if this is a leader's survey.
     pub gates_closed: u64,
     /// Gates that their breakers have closed, if this is a leader's survey. Those of single values of a field count while jobs
-    /// wait for them, except beyond 1000 rooms.
+    /// wait for them, except beyond 1000 waiting lists.
     pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
@@ -127,7 +127,7 @@ impl QueueSnapshot {
     /// Work that is due within this time counts, because an additional worker takes about as long to start.
     pub const SOON: Duration = Duration::from_secs(60);
 
-    /// Jobs that no worker has taken, over all lanes and rooms.
+    /// Jobs that no worker has taken, over all lanes and waiting lists.
     pub fn waiting(&self) -> u64 {
         self.waiting_in_lanes() + self.in_rooms + self.in_unknown_rooms + self.in_fair_rooms
     }
@@ -150,11 +150,11 @@ impl QueueSnapshot {
         if self.closed_since.is_some() {
             return self.running();
         }
-        let rooms = self.in_rooms.min(1);
+        let waitlists = self.in_rooms.min(1);
         self.waiting_in_lanes()
             + self.in_unknown_rooms
             + self.in_fair_rooms
-            + rooms
+            + waitlists
             + self.running()
             + self.due_soon
             + self.ticks.unwrap_or(0)
@@ -163,18 +163,18 @@ impl QueueSnapshot {
     /// Keys that cannot be read and whose jobs [`jobs`](Self::jobs) therefore lacks.
     pub fn uncounted(&self) -> impl Iterator<Item = &Unread> {
         self.unread.iter().filter(|unread| match unread.part {
-            Part::Delayed | Part::Lane(_) | Part::Cron | Part::Rooms | Part::Queue => true,
+            Part::Delayed | Part::Lane(_) | Part::Cron | Part::Waitlists | Part::Queue => true,
             Part::Dead | Part::Leader | Part::Gates => false,
         })
     }
 
-    /// The oldest waiting entry, of the lanes and of the rooms.
+    /// The oldest waiting entry, of the lanes and of the waiting lists.
     pub fn oldest_entry(&self) -> Option<EntryId> {
         let lanes = self.lanes.iter().filter_map(|lane| lane.oldest_waiting);
         lanes.chain(self.oldest_in_fair_rooms).chain(self.oldest_in_rooms).min()
     }
 
-    /// How long the oldest waiting job has been in its stream: its lane, or the room in which it waits.
+    /// How long the oldest waiting job has been in its stream: its lane, or the waiting list in which it waits.
     pub fn oldest_waiting(&self) -> Option<Duration> {
         self.oldest_entry().map(|entry| self.age(entry))
     }
@@ -209,7 +209,7 @@ impl QueueSnapshot {
 /// What a snapshot has besides the figures that its script counts. Everything here costs more.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Extras {
-    /// The oldest waiting entry of each lane and of two rooms, which are read with their whole bodies.
+    /// The oldest waiting entry of each lane and of two waiting lists, which are read with their whole bodies.
     pub oldest: bool,
     /// The ticks that are due soon: a second script, if the queue has recurring jobs.
     pub ticks: bool,
@@ -221,10 +221,10 @@ pub struct Extras {
 pub(crate) struct Hints {
     /// Where to start reading for the oldest waiting entry of each lane; empty if there is none.
     pub(super) starts: [String; 3],
-    /// The room of the value with the most jobs that wait for its turn; empty if there is none.
-    longest_room: String,
-    /// The other room that has had jobs for longest; empty if there is none.
-    lasting_room: String,
+    /// The waiting list of the value with the most jobs that wait for its turn; empty if there is none.
+    longest_waitlist: String,
+    /// The other waiting list that has had jobs for longest; empty if there is none.
+    lasting_waitlist: String,
     /// False if the queue has no recurring jobs.
     recurs: bool,
 }
@@ -238,16 +238,16 @@ const PARTS: [Part; 10] = [
     Part::Lane(Lane::Normal),
     Part::Lane(Lane::Low),
     Part::Cron,
-    Part::Rooms,
+    Part::Waitlists,
     Part::Gates,
-    Part::Rooms,
+    Part::Waitlists,
 ];
 
 impl Queue {
     /// Returns the queue's figures. A key that cannot be read affects only its own.
     ///
     /// This takes one script, whose cost does not depend on the number of jobs, a read of the oldest waiting entry of
-    /// each lane and of two rooms, and a second script if the queue has recurring jobs.
+    /// each lane and of two waiting lists, and a second script if the queue has recurring jobs.
     ///
     /// # Errors
     ///
@@ -282,8 +282,8 @@ impl Queue {
     pub(crate) async fn count(&self, lease: Option<Duration>) -> Result<(QueueSnapshot, Hints), Error> {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
-        keys.extend([self.keys.cron.clone(), self.keys.room_places.clone(), self.keys.gates.clone()]);
-        keys.push(self.keys.rooms.clone());
+        keys.extend([self.keys.cron.clone(), self.keys.waitlist_locations.clone(), self.keys.gates.clone()]);
+        keys.push(self.keys.waitlists.clone());
         let (soon_ms, lease) = (millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis));
         let args = Vec::from(args![SNAPSHOT; soon_ms, lease]);
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
@@ -291,10 +291,10 @@ impl Queue {
     }
 
     async fn find_oldest(&self, snapshot: &mut QueueSnapshot, hints: &Hints) -> Result<(), Error> {
-        let names = [hints.longest_room.as_str(), &hints.lasting_room];
-        let rooms = names.map(|room| self.keys.room(room));
-        let heads = names.map(|room| if room.is_empty() { "" } else { "-" });
-        let streams = self.keys.streams().iter().chain(&rooms);
+        let names = [hints.longest_waitlist.as_str(), &hints.lasting_waitlist];
+        let waitlists = names.map(|waitlist| self.keys.waitlist(waitlist));
+        let heads = names.map(|waitlist| if waitlist.is_empty() { "" } else { "-" });
+        let streams = self.keys.streams().iter().chain(&waitlists);
         let starts = hints.starts.iter().map(String::as_str).chain(heads);
         let sought = streams.zip(starts).map(|(stream, from)| self.first_entry(stream, from));
         let mut found = try_join_all(sought).await?.into_iter();
@@ -402,8 +402,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         fair,
         gates_closed,
         breakers_open,
-        longest_room,
-        lasting_room,
+        longest_waitlist,
+        lasting_waitlist,
     ] = rest
     else {
         return None;
@@ -435,8 +435,9 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         ..QueueSnapshot::default()
     };
     let starts = [high_start, normal_start, low_start];
-    let (longest_room, lasting_room) = (decode::text(longest_room), decode::text(lasting_room));
-    let hints = Hints { starts, longest_room, lasting_room, recurs: decode::number(recurring)? > 0 };
+    let (longest_waitlist, lasting_waitlist) =
+        (decode::text(longest_waitlist), decode::text(lasting_waitlist));
+    let hints = Hints { starts, longest_waitlist, lasting_waitlist, recurs: decode::number(recurring)? > 0 };
     Some((snapshot, hints))
 }
 
@@ -494,14 +495,15 @@ mod tests {
     }
 
     #[test]
-    fn a_job_in_a_room_may_be_the_oldest_one() {
-        let oldest = |lane: Option<u64>, [fair, room]: [Option<u64>; 2]| {
+    fn a_job_in_a_waiting_list_may_be_the_oldest_one() {
+        let oldest = |lane: Option<u64>, [fair, waitlist]: [Option<u64>; 2]| {
             let entry = |ms: Option<u64>| ms.map(|ms| EntryId::new(ms, 0));
             let lane = LaneSnapshot { oldest_waiting: entry(lane), ..LaneSnapshot::default() };
             let lanes = [LaneSnapshot::default(), lane, LaneSnapshot::default()];
-            let (oldest_in_fair_rooms, oldest_in_rooms) = (entry(fair), entry(room));
-            let rooms = QueueSnapshot { oldest_in_fair_rooms, oldest_in_rooms, ..QueueSnapshot::default() };
-            let snapshot = QueueSnapshot { now: timestamp(10_000), lanes, ..rooms };
+            let (oldest_in_fair_rooms, oldest_in_rooms) = (entry(fair), entry(waitlist));
+            let waitlists =
+                QueueSnapshot { oldest_in_fair_rooms, oldest_in_rooms, ..QueueSnapshot::default() };
+            let snapshot = QueueSnapshot { now: timestamp(10_000), lanes, ..waitlists };
             [snapshot.oldest_waiting(), snapshot.oldest_in_lanes()].map(|age| age.map(|age| age.as_secs()))
         };
         assert_eq!(oldest(Some(9000), [Some(4000), None]), [Some(6), Some(6)]);

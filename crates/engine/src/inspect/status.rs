@@ -26,8 +26,8 @@ pub struct Status {
     /// The lane that has this entry, which is not always its own.
     #[doc(hidden)]
     pub stream: Lane,
-    /// The gate in whose room it waits, if it does.
-    pub room: Option<String>,
+    /// The gate in whose waiting list it waits, if it does.
+    pub waitlist: Option<String>,
     /// The consumer that runs it, if any.
     pub worker: Option<String>,
     /// The last error.

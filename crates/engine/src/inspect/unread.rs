@@ -23,8 +23,8 @@ pub enum Part {
     Lane(Lane),
     /// The recurring jobs.
     Cron,
-    /// The jobs that wait in rooms.
-    Rooms,
+    /// The jobs that wait in waiting lists.
+    Waitlists,
     /// The rules of the gates.
     Gates,
     /// The whole queue.

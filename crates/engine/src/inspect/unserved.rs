@@ -1,4 +1,4 @@
-//! The types whose jobs wait in rooms because the workers that read them did not know the type, and which types the live
+//! The types whose jobs wait in waiting lists because the workers that read them did not know the type, and which types the live
 //! workers of a queue know.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,10 +19,10 @@ use crate::{Broker, Queue};
 
 scripts! { UNSERVED "unserved" }
 
-/// The most rooms that one script checks.
+/// The most waiting lists that one script checks.
 const PAGE: usize = 100;
 
-/// About how many rooms of any kind one command of a walk returns.
+/// About how many waiting lists of any kind one command of a walk returns.
 const SCANNED: i64 = 1000;
 
 /// The most commands of one walk. A worker that knows many types takes this many each time that it asks.
@@ -50,19 +50,19 @@ const TYPES: &str = "types";
 /// The field beside it that has the pools because of which no worker can run some types.
 const POOLS_DOWN: &str = "pools_down";
 
-/// A type whose jobs wait in a room because some worker did not know it; see the [example](Queue::unknown_types).
+/// A type whose jobs wait in a waiting list because some worker did not know it; see the [example](Queue::unknown_types).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownType {
     /// The type.
     pub job_type: JobType,
-    /// How many of its jobs wait in the room.
+    /// How many of its jobs wait in the waiting list.
     pub jobs: u64,
     /// How long no worker has known the type; `None` if a live worker of the queue knows it.
     pub unserved_for: Option<Duration>,
 }
 
-/// A part of the rooms of unknown types.
+/// A part of the waiting lists of unknown types.
 #[derive(Debug, Default)]
 pub struct UnknownPage {
     pub types: Vec<UnknownType>,
@@ -70,7 +70,7 @@ pub struct UnknownPage {
     pub next: Option<String>,
     /// How long nobody has asked about a type that no worker knows.
     pub unasked_for: Duration,
-    /// What the clock of Redis showed, if there are rooms.
+    /// What the clock of Redis showed, if there are waiting lists.
     pub now: Option<Timestamp>,
 }
 
@@ -78,7 +78,7 @@ impl Queue {
     /// Returns types whose jobs wait because the worker that read them did not know the type, at most `most`, by name.
     ///
     /// If a live worker knows the type, it takes the jobs as soon as it has free slots. The walk ends after some 20,000
-    /// rooms.
+    /// waiting lists.
     ///
     /// ```no_run
     /// # use streamfleet_engine as streamfleet;
@@ -97,7 +97,7 @@ impl Queue {
     pub async fn unknown_types(&self, most: usize) -> Result<Vec<UnknownType>, Error> {
         let (mut types, mut from) = (Vec::new(), None);
         for _ in 0..MAX_SCANS {
-            let page = self.unknown_rooms(from.as_deref()).await?;
+            let page = self.unknown_waitlists(from.as_deref()).await?;
             types.extend(page.types);
             from = page.next;
             if from.is_none() || types.len() >= most {
@@ -105,16 +105,16 @@ impl Queue {
             }
         }
         types.sort_by(|one, other| one.job_type.cmp(&other.job_type));
-        // A walk may meet a room twice.
+        // A walk may meet a waiting list twice.
         types.dedup_by(|one, other| one.job_type == other.job_type);
         types.truncate(most);
         Ok(types)
     }
 
-    /// Returns a part of the rooms of unknown types that have jobs, or had some just now.
+    /// Returns a part of the waiting lists of unknown types that have jobs, or had some just now.
     #[doc(hidden)]
-    pub async fn unknown_rooms(&self, from: Option<&str>) -> Result<UnknownPage, Error> {
-        let (found, next) = self.scan_rooms(&self.link, from.unwrap_or("0")).await?;
+    pub async fn unknown_waitlists(&self, from: Option<&str>) -> Result<UnknownPage, Error> {
+        let (found, next) = self.scan_waitlists(&self.link, from.unwrap_or("0")).await?;
         let mut page = UnknownPage { next, ..UnknownPage::default() };
         for types in found.chunks(PAGE) {
             self.add_unserved(&mut page, types).await?;
@@ -122,7 +122,8 @@ impl Queue {
         Ok(page)
     }
 
-    /// Returns the types whose jobs wait in rooms, of up to some 20,000 rooms of any kind, and where to continue; `None` at the end.
+    /// Returns the types whose jobs wait in waiting lists, of up to some 20,000 waiting lists of any kind, and where to continue; `None`
+    /// at the end.
     #[doc(hidden)]
     pub async fn parked_types(
         &self,
@@ -131,7 +132,7 @@ impl Queue {
     ) -> Result<(Vec<JobType>, Option<String>), Error> {
         let (mut types, mut from) = (Vec::new(), from.unwrap_or_else(|| "0".to_owned()));
         for _ in 0..MAX_SCANS {
-            let (found, next) = self.scan_rooms(link, &from).await?;
+            let (found, next) = self.scan_waitlists(link, &from).await?;
             types.extend(found);
             let Some(next) = next else { return Ok((types, None)) };
             from = next;
@@ -139,11 +140,11 @@ impl Queue {
         Ok((types, Some(from)))
     }
 
-    /// Walks the index of all rooms. Its reply begins with a cursor, not with data.
-    async fn scan_rooms(&self, link: &Link, from: &str) -> Result<(Vec<JobType>, Option<String>), Error> {
+    /// Walks the index of all waiting lists. Its reply begins with a cursor, not with data.
+    async fn scan_waitlists(&self, link: &Link, from: &str) -> Result<(Vec<JobType>, Option<String>), Error> {
         let client = link.client();
         let command = CustomCommand::new_static("HSCAN", ClusterHash::FirstKey, false);
-        let key = self.keys.rooms.clone();
+        let key = self.keys.waitlists.clone();
         let mut args: Vec<Value> = vec![key.into(), from.into(), "MATCH".into()];
         args.extend([Parking::UNKNOWN_PATTERN.into(), "COUNT".into(), Value::Integer(SCANNED)]);
         let page = link.ask("hscan", client.custom::<Value, Value>(command, args)).await?;
@@ -155,13 +156,14 @@ impl Queue {
     }
 
     async fn add_unserved(&self, page: &mut UnknownPage, types: &[JobType]) -> Result<(), Error> {
-        let names: Vec<String> = types.iter().map(|job_type| Parking::unknown(job_type).room).collect();
+        let names: Vec<String> = types.iter().map(|job_type| Parking::unknown(job_type).waitlist).collect();
         let own = &self.keys;
-        let mut keys = vec![own.rooms.clone(), own.rooms_asked.clone(), own.stream(Lane::Normal).clone()];
-        keys.extend(names.iter().map(|name| own.room(name)));
+        let mut keys =
+            vec![own.waitlists.clone(), own.waitlists_asked.clone(), own.stream(Lane::Normal).clone()];
+        keys.extend(names.iter().map(|name| own.waitlist(name)));
         let args = names.into_iter().map(Value::from).collect();
         let answer = self.run(&UNSERVED, keys, args).await?;
-        let [members, all, rooms @ ..] = &answer.rest[..] else {
+        let [members, all, waitlists @ ..] = &answer.rest[..] else {
             return Err(Error::contract("unserved", answer));
         };
         let now = u64::try_from(answer.status).unwrap_or(0);
@@ -169,16 +171,16 @@ impl Queue {
         let walks = decode::number(all).unwrap_or(0).div_ceil(SCANNED as u64 * MAX_SCANS as u64);
         page.unasked_for = Pacing::of(decode::number(members).unwrap_or(0)).unasked_for(walks);
         let unasked_for = page.unasked_for;
-        let rooms = types.iter().zip(rooms.chunks_exact(3)).filter_map(|(job_type, room)| {
-            // A room that was emptied in the meantime has no time.
-            let since = decode::number(&room[0])?;
-            let asked = decode::number(&room[1]).unwrap_or(0);
+        let waitlists = types.iter().zip(waitlists.chunks_exact(3)).filter_map(|(job_type, waitlist)| {
+            // A waiting list that was emptied in the meantime has no time.
+            let since = decode::number(&waitlist[0])?;
+            let asked = decode::number(&waitlist[1]).unwrap_or(0);
             let quiet = Duration::from_millis(now.saturating_sub(since.max(asked)));
             let unserved_for = Some(quiet).filter(|quiet| *quiet >= unasked_for);
-            let jobs = decode::number(&room[2]).unwrap_or(0);
+            let jobs = decode::number(&waitlist[2]).unwrap_or(0);
             Some(UnknownType { job_type: job_type.clone(), jobs, unserved_for })
         });
-        page.types.extend(rooms);
+        page.types.extend(waitlists);
         Ok(())
     }
 }

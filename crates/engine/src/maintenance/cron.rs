@@ -132,7 +132,7 @@ pub enum Kept {
     Added,
     /// It replaced another entry of the same name.
     Replaced,
-    /// The same entry was already stored.
+    /// An equal entry was already stored.
     Unchanged,
     /// It was not stored: another entry has this name.
     Taken,
@@ -198,7 +198,7 @@ impl Cron<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Cron::put`].
+    /// The errors of [`Cron::put`].
     pub async fn add(self, entry: &Entry) -> Result<Kept, Error> {
         self.store(entry, false).await
     }
@@ -293,7 +293,7 @@ impl Cron<'_> {
     ///
     /// # Errors
     ///
-    /// As [`Cron::pause`].
+    /// The errors of [`Cron::pause`].
     pub async fn resume(self, name: &CronName) -> Result<Option<bool>, Error> {
         self.set_paused(name, "").await
     }

@@ -9,7 +9,7 @@ use crate::client::script::{args, scripts};
 use crate::job::{ConsumerName, Lane, Timestamp};
 use crate::{Queue, millis};
 
-scripts! { CALL "call", LEAD "lead" }
+scripts! { WAKE_STANDBY "wake_standby", LEAD "lead" }
 
 /// The most workers that one script calls.
 const MAX_CALLS: u8 = 64;
@@ -35,13 +35,13 @@ impl Queue {
         link.pop(self.keys.calls.clone(), longest).await
     }
 
-    /// Calls workers on standby: as many as there are waiting jobs, but no fewer than `least`. See `call.lua`.
+    /// Calls workers on standby: as many as there are waiting jobs, but no fewer than `least`. See `wake_standby.lua`.
     #[doc(hidden)]
     pub async fn call(&self, least: u8) -> Result<(), Error> {
         let mut keys = vec![self.keys.calls.clone()];
         keys.extend(self.keys.streams().clone());
         let (least, most) = (i64::from(least), i64::from(MAX_CALLS));
-        self.run(&CALL, keys, args![CALL; least, most].into()).await.map(drop)
+        self.run(&WAKE_STANDBY, keys, args![WAKE_STANDBY; least, most].into()).await.map(drop)
     }
 
     /// Takes or renews the leader's lease. See `lead.lua`.

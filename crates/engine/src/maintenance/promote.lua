@@ -29,7 +29,7 @@ local function count_of(packed)
   if head == 0xdc and low_byte then return 256 * high_byte + low_byte, 3 end
   return head and head >= 0x90 and head <= 0x9f and head - 0x90 or 0, 1
 end
--- The same as add with packed fields; see count_of.
+-- Adds an entry with packed fields, of which there are `count`; see count_of.
 local function add_packed(packed, count, from)
   if make_entry(count - 1) then return add(count, pcall(cmsgpack.unpack_limit, packed, count, from)) end
 end

@@ -5,26 +5,26 @@ use super::super::client::keys::Keys;
 use super::super::{
     BulkAction, BulkCursor, BulkError, BulkTerms, Cancellation, Queue, Unique, UniqueMode, UniqueScope,
 };
-use super::{LIVES, Rehearsal, expect_same};
+use super::{GENERATIONS, Rehearsal, expect_same};
 use crate::job::filter::Filter;
 
 impl Rehearsal<'_> {
     /// Makes a delayed job due, moves it to another queue, and cancels it there. In a cluster, the other queue is in another
     /// slot, so the job is not moved.
-    pub(super) async fn relocate(&self) -> Result<(), Error> {
+    pub(super) async fn move_jobs(&self) -> Result<(), Error> {
         let name = self.broker.name_on(None, |name| Keys::new(self.broker.namespace(), name).control);
         let (other, id) = (self.broker.queue(name), self.id("moved"));
         let key = "moved".parse().expect("a plain word is a valid key");
         let unique = Unique { key, scope: UniqueScope::Running, mode: UniqueMode::Reject };
         self.submit_twice("moved", Some(unique)).await?;
-        expect_same("hasten", self.change(BulkAction::RunNow).await?, 1)?;
+        expect_same("run_now", self.change(BulkAction::RunNow).await?, 1)?;
         if self.broker.is_clustered() {
-            let cancelled = self.queue.cancel(&id, "the rehearsal", LIVES).await?;
+            let cancelled = self.queue.cancel(&id, "the rehearsal", GENERATIONS).await?;
             return expect_same("cancel", cancelled, Cancellation::Done);
         }
         self.note_keys_of(&other);
-        expect_same("relocate", self.change(BulkAction::Move(other.name().clone())).await?, 1)?;
-        let cancelled = other.cancel(&id, "the rehearsal", LIVES).await?;
+        expect_same("move_jobs", self.change(BulkAction::Move(other.name().clone())).await?, 1)?;
+        let cancelled = other.cancel(&id, "the rehearsal", GENERATIONS).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
     }
 
@@ -35,7 +35,7 @@ impl Rehearsal<'_> {
         let filter =
             Filter::new().id_prefix(&id).map_err(|error| Error::contract("bulk", error.to_string()))?;
         let selection = bulk.select(action, filter, None).await?;
-        let terms = BulkTerms::new("the rehearsal").retention(LIVES);
+        let terms = BulkTerms::new("the rehearsal").retention(GENERATIONS);
         let (mut changed, mut next) = (0, Some(BulkCursor::default()));
         while let Some(from) = next {
             let page = bulk.advance(&selection, &terms, from).await.map_err(|error| {

@@ -1,4 +1,4 @@
-//! The part of a rehearsal for gates: a job passes one, another waits in its room and is let out.
+//! The part of a rehearsal for gates: a job passes one, another waits in its waiting list and is let out.
 
 use std::time::Duration;
 
@@ -25,9 +25,11 @@ impl Rehearsal<'_> {
         expect_same("admit", self.admit(&first, &gate).await?, Admitted::Start)?;
         let (envelope, second) = self.read().await?;
         expect_same("admit", self.admit(&second, &gate).await?, Admitted::Refused(0))?;
-        let parking = Parking { room: gate.to_string(), gates: vec![gate.clone()] };
+        let parking = Parking { waitlist: gate.to_string(), gates: vec![gate.clone()] };
         self.apply(&envelope, &second, &Settlement::Park(parking)).await?;
-        expect_same("rooms", gates.rooms(10).await?.len(), 1)?;
+        expect_same("waitlists", gates.waitlists(10).await?.len(), 1)?;
+        let found = self.queue.waitlist_jobs(&[gate.as_str()], None).await?.waitlists;
+        expect_same("waitlist_jobs", found.into_iter().flatten().flatten().count(), 1)?;
         self.apply(&first_envelope, &first, &Settlement::Ack).await?;
         let place = HeldPlace {
             gate: gate.clone(),
@@ -41,24 +43,24 @@ impl Rehearsal<'_> {
         let (envelope, second) =
             parsed(self.queue.read_lane(link, &self.consumer, Lane::High, count).await?)?;
         expect_same("admit", self.admit(&second, &gate).await?, Admitted::Start)?;
-        expect_same("drain", second.home, Lane::Normal)?;
+        expect_same("drain", second.own_lane, Lane::Normal)?;
         self.apply(&envelope, &second, &Settlement::Ack).await?;
         gates.list().await?;
         expect_same("rule_put", gates.clear(&gate).await?, true)?;
         self.share().await
     }
 
-    /// Shares the queue: a job goes to the room of its value, and comes back.
+    /// Shares the queue: a job goes to the waiting list of its value, and comes back.
     async fn share(&self) -> Result<(), Error> {
         let (gates, share) = (self.queue.gates(), FairShare::new("h.tenant").expect("this is a valid field"));
         gates.configure(&[], Some(&share)).await?;
         self.queue.append(&[job(Due::Now)], None, None).await?;
-        // The room of jobs without a value.
-        let rooms = [format!("{}normal:", FairShare::ROOM)];
+        // The waiting list of jobs without a value.
+        let waitlists = [format!("{}normal:", FairShare::WAITLIST)];
         for (window, want) in [(0, (1, 0)), (1, (0, 1))] {
-            let shared = self.queue.share(Some(window), &rooms).await?;
+            let shared = self.queue.share(Some(window), &waitlists).await?;
             shared.failed.map_or(Ok(()), Err)?;
-            expect_same("share", (shared.sorted, shared.left), want)?;
+            expect_same("share", (shared.held_back, shared.left), want)?;
         }
         gates.configure(&[], None).await?;
         self.queue.share(None, &[]).await?;

@@ -13,7 +13,7 @@ mod statistics;
 mod steps;
 mod tasks;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -43,12 +43,13 @@ use crate::job::{
     Burial, ConsumerName, DeadReason, Deferral, Encoding, EntryId, Envelope, JobId, JobSpec, Lane, Policy,
     Settlement, State, Tracking,
 };
+use crate::mutex::lock;
 
 use log::Log;
 pub use log::Step;
 
 /// How long the rehearsing worker counts as live.
-const LIVES: Duration = Duration::from_secs(10);
+const GENERATIONS: Duration = Duration::from_secs(10);
 
 /// Long enough that nobody takes the lead from the rehearsal.
 const LEASE: Duration = Duration::from_secs(10);
@@ -126,7 +127,7 @@ impl Rehearsal<'_> {
         log.step("schedule, wake the promoter, promote", self.promote(&blocking)).await?;
         log.step("cancel", self.cancel()).await?;
         log.step("submit once, amend", self.submit()).await?;
-        log.step("run now, move to another queue", self.relocate()).await?;
+        log.step("run now, move to another queue", self.move_jobs()).await?;
         log.step("offload large fields", self.offload()).await?;
         log.step("release", self.release(&blocking)).await?;
         log.step("take over, dead-letter", self.bury()).await?;
@@ -152,7 +153,7 @@ impl Rehearsal<'_> {
     async fn live(&self) -> Result<(), Error> {
         let facts = [("state", "rehearsing".to_owned()), ("queues", self.queue.name().to_string())];
         let link = self.broker.link_for(&self.consumer);
-        self.broker.beat(&link, &self.consumer, LIVES, &facts).await?;
+        self.broker.beat(&link, &self.consumer, GENERATIONS, &facts).await?;
         let drain = Drain::new("the rehearsal", "");
         let drained = self.broker.drain_worker(&self.consumer, &drain).await?;
         expect_same("worker_drain", drained, DrainOutcome::Noted)?;
@@ -167,30 +168,30 @@ impl Rehearsal<'_> {
 
     async fn call(&self, blocking: &Link) -> Result<(), Error> {
         self.queue.call(1).await?;
-        expect_same("call", self.queue.await_call(blocking, LIVES).await?, true)
+        expect_same("wake_standby", self.queue.await_call(blocking, GENERATIONS).await?, true)
     }
 
     /// Submits jobs with ids: one with nothing else, and one with a unique key.
     async fn submit(&self) -> Result<(), Error> {
         self.submit_twice("own", None).await?;
-        let cancelled = self.queue.cancel(&self.id("own"), "the rehearsal", LIVES).await?;
+        let cancelled = self.queue.cancel(&self.id("own"), "the rehearsal", GENERATIONS).await?;
         expect_same("cancel", cancelled, Cancellation::Done)?;
-        let (scope, mode) = (UniqueScope::Window(LIVES), UniqueMode::Reject);
+        let (scope, mode) = (UniqueScope::Window(GENERATIONS), UniqueMode::Reject);
         let key = "once".parse().expect("a plain word is a valid key");
         self.submit_twice("once", Some(Unique { key, scope, mode })).await?;
         let [first, second] = [(); 2].map(|()| self.named_call());
         let due = self.queue.reschedule_as(&first, &self.id("once"), Due::In(2 * LEASE)).await?;
         let edited = self.queue.replace_payload_as(&second, &self.id("once"), b"[]", Encoding::Json).await?;
         expect_same("amend", (due.is_some(), edited), (true, due))?;
-        let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", LIVES).await?;
+        let cancelled = self.queue.cancel(&self.id("once"), "the rehearsal", GENERATIONS).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
     }
 
     /// Submits a job twice, which makes one job in the delayed set.
     async fn submit_twice(&self, id: &str, unique: Option<Unique>) -> Result<(), Error> {
         let new = job(Due::In(LEASE));
-        self.note_receipt(call([(new.life, &None::<LockHolder>); 2].into_iter()));
-        let once = JobWithId::new(self.id(id), new, LIVES, unique);
+        self.note_receipt(call([(new.generation, &None::<LockHolder>); 2].into_iter()));
+        let once = JobWithId::new(self.id(id), new, GENERATIONS, unique);
         let placed = self.queue.submit(&[once.clone(), once], Some(100)).await?;
         let known = SubmitOutcome::Known(self.id(id), State::Scheduled);
         expect_same("submit", placed, vec![SubmitOutcome::New, known])
@@ -203,7 +204,7 @@ impl Rehearsal<'_> {
         self.begin(&job).await?;
         let report =
             UnsentReport { job: &job, progress: Some((1, 50, "rehearsed".to_owned())), lines: Vec::new() };
-        self.queue.report(&self.consumer, &[report], LIVES).await
+        self.queue.report(&self.consumer, &[report], GENERATIONS).await
     }
 
     async fn fail(&self) -> Result<(), Error> {
@@ -230,7 +231,7 @@ impl Rehearsal<'_> {
 
     async fn schedule(&self, id: &str, due: Due) -> Result<(), Error> {
         let new = job(due);
-        self.note_receipt(call(std::iter::once(new.life)));
+        self.note_receipt(call(std::iter::once(new.generation)));
         self.queue.schedule(&[(self.id(id), new)], None).await.map_err(Into::into)
     }
 
@@ -248,7 +249,7 @@ impl Rehearsal<'_> {
 
     /// Notes a key that no step deletes.
     fn note_key(&self, key: Key) {
-        self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        lock(&self.receipts).push(key);
     }
 
     /// Runs a delayed job whose payload has a key of its own, to its end.
@@ -256,19 +257,19 @@ impl Rehearsal<'_> {
         let mut new = job(Due::In(LEASE));
         new.fields.push((Bytes::from_static(b"h.large"), vec![b'x'; Envelope::LARGE_BYTES].into()));
         let fields = new.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let life = new.life_text().parse().map_err(|error| Error::contract("set", error))?;
-        if let Some(light) = Envelope::new(fields).without_large_fields(&life) {
+        let generation = new.generation_text().parse().map_err(|error| Error::contract("set", error))?;
+        if let Some(light) = Envelope::new(fields).without_large_fields(&generation) {
             // A fleet can do without this, but here it is an error.
             let carried = self.queue.offload(light).await?;
-            self.receipts.lock().unwrap_or_else(PoisonError::into_inner).push(carried.offloaded);
+            lock(&self.receipts).push(carried.offloaded);
         }
-        self.note_receipt(call(std::iter::once(new.life)));
+        self.note_receipt(call(std::iter::once(new.generation)));
         self.queue.schedule(&[(self.id("large"), new)], None).await?;
         let page = self.queue.delayed().page(0, 1).await?;
         let is_whole =
             page.first().and_then(|job| job.fields.as_ref()).is_some_and(|(_, fields)| fields.is_whole());
         expect_same("get", is_whole, true)?;
-        let cancelled = self.queue.cancel(&self.id("large"), "the rehearsal", LIVES).await?;
+        let cancelled = self.queue.cancel(&self.id("large"), "the rehearsal", GENERATIONS).await?;
         expect_same("cancel", cancelled, Cancellation::Done)
     }
 
@@ -397,18 +398,22 @@ impl Rehearsal<'_> {
         made.extend([own.dead_letters.clone(), own.dead_offloaded.clone(), own.tasks.clone()]);
         made.extend([own.control.clone(), own.leader.clone(), own.wake.clone(), own.events.clone()]);
         made.extend([own.calls.clone(), own.endings.clone(), own.counts.clone(), own.samples.clone()]);
-        made.extend([own.rooms.clone(), own.room_places.clone(), own.rooms_asked.clone()]);
-        made.extend([own.room("unknown:rehearsal"), own.room("fair:normal:"), own.fair.clone()]);
+        made.extend([own.waitlists.clone(), own.waitlist_locations.clone(), own.waitlists_asked.clone()]);
+        made.extend([own.waitlist("unknown:rehearsal"), own.waitlist("fair:normal:"), own.fair.clone()]);
         made.extend(Lane::ALL.map(|lane| own.ring(lane)));
-        made.extend([own.cancels.clone(), own.cancel_places.clone(), own.receipts(self.consumer.as_str())]);
-        made.extend(self.receipts.lock().unwrap_or_else(PoisonError::into_inner).drain(..));
+        made.extend([
+            own.cancels.clone(),
+            own.cancel_locations.clone(),
+            own.receipts(self.consumer.as_str()),
+        ]);
+        made.extend(lock(&self.receipts).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
         let gate = "type:rehearsal".parse().expect("a plain word is a valid type");
         made.extend([
             own.gates.clone(),
-            own.rooms.clone(),
-            own.room_places.clone(),
-            own.room("type:rehearsal"),
+            own.waitlists.clone(),
+            own.waitlist_locations.clone(),
+            own.waitlist("type:rehearsal"),
         ]);
         made.extend(["held", "unstarted", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
@@ -446,7 +451,7 @@ impl Rehearsal<'_> {
             record: true,
             has_steps: false,
             tracking: Tracking::All,
-            retention: LIVES,
+            retention: GENERATIONS,
             result: None,
         };
         let ran =
@@ -470,7 +475,7 @@ fn job(due: Due) -> NewJob {
     if due == Due::Now {
         fields.push(field("id", "now"));
     }
-    NewJob { lane: Lane::Normal, priority: None, due, fields, life: rand::random() }
+    NewJob { lane: Lane::Normal, priority: None, due, fields, generation: rand::random() }
 }
 
 fn burial() -> Settlement {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::attempt::call::only;
 use super::super::{Action, DecideError, Decided, EndedRun, NewRun, StepBegun, StepEnded, StepRun};
-use super::{Error, LIVES, Rehearsal, State, expect_same, job, parsed};
+use super::{Error, GENERATIONS, Rehearsal, State, expect_same, job, parsed};
 use crate::job::{
     BatchId, Burial, DeadReason, Envelope, Parking, Settlement, StepEnd, StepKind, StepName, StepState,
     Verdict,
@@ -62,7 +62,7 @@ impl Rehearsal<'_> {
     async fn decide(&self, verdict: Verdict) -> Result<Decided, Error> {
         let action = Action::new("rehearsal", "rehearsed");
         let (job, step) = (self.id("stepped"), self.step());
-        let decided = self.queue.steps().decide(&job, (&step, verdict), None, &action, LIVES).await;
+        let decided = self.queue.steps().decide(&job, (&step, verdict), None, &action, GENERATIONS).await;
         decided.map(|decided| decided.value).map_err(|error| {
             let DecideError::Redis(error) = error else {
                 return Error::contract("decide", error.to_string());
@@ -75,16 +75,16 @@ impl Rehearsal<'_> {
         "charge".parse().expect("a plain word is a valid step name")
     }
 
-    /// Moves a job to the room of its type, as if this worker did not know the type, and takes it from there.
+    /// Moves a job to the waiting list of its type, as if this worker did not know the type, and takes it from there.
     pub(super) async fn wait_for_type(&self) -> Result<(), Error> {
         self.queue.append(&[named("now", &[])], None, None).await?;
         let (envelope, job) = self.read().await?;
         let (link, types) = (self.queue.link(), [job.job_type.clone()]);
         self.apply(&envelope, &job, &Settlement::Park(Parking::unknown(&job.job_type))).await?;
-        expect_same("known", self.queue.waiting_types(link, &types).await?, types.to_vec())?;
+        expect_same("types_with_jobs", self.queue.waiting_types(link, &types).await?, types.to_vec())?;
         expect_same("unserved", self.queue.unknown_types(1).await?.len(), 1)?;
         let live = self.broker.live_types(&self.queue).await?;
-        self.queue.set_known_types(&live, LIVES).await?;
+        self.queue.set_known_types(&live, GENERATIONS).await?;
         self.queue.known_types().await?;
         let taken = self.queue.take(link, &self.consumer, (&job.job_type, 1), None).await?;
         let (envelope, job) = parsed(taken.entries)?;
@@ -96,14 +96,14 @@ impl Rehearsal<'_> {
         self.queue.append(&[named("stopped", &[])], None, None).await?;
         let (envelope, job) = self.read().await?;
         self.begin(&job).await?;
-        let cancelled = self.queue.cancel(&job.id, "the rehearsal", LIVES).await?;
+        let cancelled = self.queue.cancel(&job.id, "the rehearsal", GENERATIONS).await?;
         expect_same("cancel", cancelled, Cancellation::Requested)?;
-        let (unwanted, _) = self.queue.cancel_requests(self.queue.link(), &[&job.life]).await?;
-        expect_same("cancels", unwanted, vec![job.life.clone()])?;
+        let (unwanted, _) = self.queue.cancel_requests(self.queue.link(), &[&job.generation]).await?;
+        expect_same("cancels", unwanted, vec![job.generation.clone()])?;
         self.apply(&envelope, &job, &Settlement::Cancel("rehearsed".to_owned())).await?;
         self.queue.forget_cancel_requests(0).await?;
         // The job that was cancelled earlier, while no worker held it.
-        expect_same("endings", self.queue.endings().await?.is_empty(), false)?;
+        expect_same("take_cancelled", self.queue.endings().await?.is_empty(), false)?;
         let state = self.queue.status(&job.id).await?.map(|status| status.state);
         expect_same("status", state, Some(State::Cancelled))
     }
@@ -111,7 +111,7 @@ impl Rehearsal<'_> {
 
 /// Creates a job with this id and these additional fields.
 fn named(id: &'static str, more: &[(&'static str, &'static str)]) -> NewJob {
-    let mut new = job(Due::In(LIVES));
+    let mut new = job(Due::In(GENERATIONS));
     new.due = Due::Now;
     let field = |(name, value): &(&'static str, &'static str)| {
         (Bytes::from_static(name.as_bytes()), Bytes::from_static(value.as_bytes()))

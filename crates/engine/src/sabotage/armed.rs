@@ -65,8 +65,8 @@ const EDITS: &[Edit] = &[
     edit(
         FenceIgnored,
         "prelude",
-        "local done, answer = pcall(one, held and held[entry] == true, entry, life, key, at + 3, last)",
-        "local done, answer = pcall(one, true, entry, life, key, at + 3, last)",
+        "local done, answer = pcall(one, held and held[entry] == true, entry, generation, key, at + 3, last)",
+        "local done, answer = pcall(one, true, entry, generation, key, at + 3, last)",
     ),
     edit(
         PendingForgotten,
@@ -101,8 +101,8 @@ const EDITS: &[Edit] = &[
     edit(
         DeletedFirst,
         "prelude",
-        "if is_repeated == '0' or not is_done(record, life) then return end",
-        "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if is_repeated == '0' or not is_done(record, life) then return end",
+        "if is_repeated == '0' or not is_done(record, generation) then return end",
+        "redis.call('XACK', stream, 'fleet', entry) redis.call('XDEL', stream, entry) if is_repeated == '0' or not is_done(record, generation) then return end",
     ),
     edit(AckedNotDeleted, "prelude", "redis.call('XDEL', stream, unpack(ended))", GONE),
     edit(
@@ -137,14 +137,14 @@ const EDITS: &[Edit] = &[
     edit(
         CancelledById,
         "cancel",
-        "redis.call('ZADD', cancels, now, life)",
-        "redis.call('ZADD', cancels, now, life, now, id)",
+        "redis.call('ZADD', cancels, now, generation)",
+        "redis.call('ZADD', cancels, now, generation, now, id)",
     ),
     edit(
         CancelledById,
         "begin",
-        "if has_requests and is_unwanted(cancels, life) then return 5 end",
-        "if has_requests and (is_unwanted(cancels, life) or is_unwanted(cancels, id)) then return 5 end",
+        "if has_requests and is_unwanted(cancels, generation) then return 5 end",
+        "if has_requests and (is_unwanted(cancels, generation) or is_unwanted(cancels, id)) then return 5 end",
     ),
     edit(
         IdAcceptedAgain,

@@ -66,13 +66,13 @@ bugs! {
     PromotedEarly,
     /// One unreadable delayed job prevents all others from being promoted.
     BatchAbortedByOne,
-    /// A retry overwrites the waiting retry of another life with the same id.
+    /// A retry overwrites the waiting retry of another generation with the same id.
     RetryOverwritten,
-    /// A life that ends deletes a record that belongs to another life.
+    /// A generation that ends deletes a record that belongs to another generation.
     RecordOfAnotherDeleted,
-    /// The ledger of steps is deleted as soon as one life ends.
+    /// The ledger of steps is deleted as soon as one generation ends.
     LedgerOfAnotherDeleted,
-    /// A request to cancel one life cancels every life with its id.
+    /// A request to cancel one generation cancels every generation with its id.
     CancelledById,
     /// A step is written to the ledger only after its handler was called.
     LedgerAfterCall,

@@ -1,10 +1,10 @@
 -- sample: add the figures of this minute to a queue's samples, with what its workers have counted since the sample before. A
 -- minute has one sample, however often the script is sent. The first one has nothing to compare with, and counts nothing.
 -- counts: see tally. most: about how many samples to keep. waiting to oldest_ms: figures that the leader has read. oldest_ms: ''
--- if no job waits.
+-- if no job waits. read_ms: when they were read.
 -- returns {1, now ms} added, {0, now ms} this minute has one
 local samples, counts = unpack(KEYS)
-local most, waiting, running, delayed, dead, in_rooms, oldest_ms = unpack(ARGV)
+local most, waiting, running, delayed, dead, in_rooms, oldest_ms, read_ms = unpack(ARGV)
 local NAMES = { 'done', 'failed', 'retried', 'died', 'cancelled' }
 local MINUTE_MS, DAY_MS, MOST_SET_BACK_MS = 60000, 86400000, 600000
 local now = now_ms()
@@ -18,17 +18,18 @@ if last and at - minute > MOST_SET_BACK_MS then
 end
 if last and at >= minute then return { 0, now } end
 local stock, counted, fields = waiting + running + delayed, {}, {}
-local told = redis.call('HMGET', counts, unpack(NAMES))
--- Jobs that were moved neither arrived nor ended; see relocate.
-local moved = redis.call('HMGET', counts, 'moved_in', 'moved_out')
-for nth, name in ipairs(NAMES) do counted[name] = last and tonumber(told[nth] or '') or 0 end
+local reply = redis.call('HMGET', counts, unpack(NAMES))
+-- Jobs that were moved neither arrived nor ended; see move_jobs.
+local told_moved = redis.call('HMGET', counts, 'moved_in', 'moved_out')
+local moved = (tonumber(told_moved[1] or '') or 0) - (tonumber(told_moved[2] or '') or 0)
+for nth, name in ipairs(NAMES) do counted[name] = last and tonumber(reply[nth] or '') or 0 end
 local arrived, owed = 0, 0
 if last then
   local before = {}
   for nth = 1, #last[2], 2 do before[last[2][nth]] = tonumber(last[2][nth + 1]) end
   -- What is there now and was not there before has arrived, and so has what has ended meanwhile.
   local grown = stock - (before.waiting or 0) - (before.running or 0) - (before.delayed or 0)
-  grown = grown - (tonumber(moved[1] or '') or 0) + (tonumber(moved[2] or '') or 0)
+  grown = grown - moved
   arrived = grown + counted.done + counted.died + counted.cancelled - (before.owed or 0)
   -- Workers report ends a few seconds late. Such ends are in the next sample, and must not count as arrivals there.
   if arrived < 0 and not before.owed then owed = -arrived end
@@ -37,11 +38,13 @@ end
 for _, pair in ipairs({
   { 'span_ms', last and minute - at or 0 }, { 'waiting', waiting }, { 'running', running }, { 'delayed', delayed },
   { 'dead', dead }, { 'in_rooms', in_rooms }, { 'oldest_ms', oldest_ms }, { 'arrived', arrived },
+  { 'off_ms', math.max(-MINUTE_MS, math.min(read_ms - minute, MINUTE_MS)) },
 }) do
   add_pair(fields, pair[1], pair[2])
 end
 for _, name in ipairs(NAMES) do add_pair(fields, name, counted[name]) end
 if owed > 0 then add_pair(fields, 'owed', owed) end
+if last and moved ~= 0 then add_pair(fields, 'moved', moved) end
 redis.call('XADD', samples, 'MAXLEN', '~', most, ms_text(minute) .. '-0', unpack(fields))
 redis.call('DEL', counts)
 redis.call('PEXPIRE', samples, DAY_MS + MINUTE_MS)

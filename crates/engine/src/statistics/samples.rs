@@ -1,5 +1,6 @@
 //! A queue's samples: its figures once a minute, for a day. The leader takes them, see `sample.lua`.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use fred::interfaces::StreamsInterface;
@@ -43,7 +44,7 @@ pub struct Sample {
     /// The time that the counts cover, in whole minutes: since the sample before. Usually one minute, more if the queue had
     /// no leader, and zero for the first sample, which has no counts.
     pub span: Duration,
-    /// Jobs that no worker had taken, over all lanes and rooms.
+    /// Jobs that no worker had taken, over all lanes and waiting lists.
     pub waiting: u64,
     /// Jobs that a worker held.
     pub running: u64,
@@ -51,7 +52,7 @@ pub struct Sample {
     pub delayed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Those of the waiting jobs that were in rooms, for whatever reason.
+    /// Those of the waiting jobs that were in waiting lists, for whatever reason.
     pub in_rooms: u64,
     /// How long the oldest waiting job had waited; `None` if none did.
     pub oldest_waiting: Option<Duration>,
@@ -68,12 +69,22 @@ pub struct Sample {
     pub died: u64,
     /// Jobs that were cancelled.
     pub cancelled: u64,
+    /// How many more jobs were moved here from other queues than away.
+    pub(crate) moved: i64,
+    /// By how many milliseconds later than `at` the figures were read; less than zero if they were read before.
+    off_ms: i64,
 }
 
 impl Sample {
+    /// When the figures were read, by the clock of Redis.
+    pub(crate) fn read_at(&self) -> Timestamp {
+        timestamp(self.at.as_ms().saturating_add_signed(self.off_ms))
+    }
+
     fn read(entry: &Entry) -> Self {
         let fields = entry.envelope.as_ref();
-        let number = |name: &str| fields.and_then(|fields| number(fields, name));
+        let signed = |name: &str| fields.and_then(|fields| number::<i64>(fields, name)).unwrap_or(0);
+        let number = |name: &str| fields.and_then(|fields| number::<u64>(fields, name));
         let count = |name: &str| number(name).unwrap_or(0);
         Self {
             at: timestamp(entry.id.ms),
@@ -90,12 +101,14 @@ impl Sample {
             retried: count("retried"),
             died: count("died"),
             cancelled: count("cancelled"),
+            moved: signed("moved"),
+            off_ms: signed("off_ms"),
         }
     }
 }
 
 /// Returns a field that is a number.
-fn number(fields: &Envelope, name: &str) -> Option<u64> {
+fn number<T: FromStr>(fields: &Envelope, name: &str) -> Option<T> {
     std::str::from_utf8(fields.get(name.as_bytes())?).ok()?.parse().ok()
 }
 
@@ -113,6 +126,7 @@ impl Queue {
             dead = figure(snapshot.dead),
             in_rooms = figure(in_rooms),
             oldest_ms = snapshot.oldest_waiting().map_or_else(|| "".into(), millis),
+            read_ms = figure(snapshot.now.as_ms()),
         ]);
         let keys = vec![self.keys.samples.clone(), self.keys.counts.clone()];
         let answer = self.run(&SAMPLE, keys, args).await?;
@@ -128,8 +142,7 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn samples(&self, since: Duration) -> Result<Vec<Sample>, Error> {
         let now = self.clock().await?;
-        let ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        let from = now.as_ms().saturating_sub(ms).to_string();
+        let from = now.before(since).as_ms().to_string();
         let client = self.link.client();
         let reply = client.xrange(self.keys.samples.clone(), from, "+", Some(MAX_READ));
         let reply: Value = self.link.ask("xrange", reply).await?;
@@ -145,13 +158,22 @@ mod tests {
 
     #[test]
     fn a_sample_is_read_from_its_fields_and_what_is_not_a_number_is_left_out() {
-        let fields =
-            [("span_ms", "60000"), ("waiting", "5"), ("running", "many"), ("oldest_ms", ""), ("died", "2")];
+        let fields = [
+            ("span_ms", "60000"),
+            ("waiting", "5"),
+            ("running", "many"),
+            ("oldest_ms", ""),
+            ("died", "2"),
+            ("moved", "-7"),
+            ("off_ms", "-500"),
+        ];
         let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
         let entry = |envelope| Entry { id: EntryId::new(120_000, 0), lane: Lane::Normal, envelope };
         let read = Sample::read(&entry(Some(Envelope::new(fields.into_iter()))));
         let (span, at) = (Duration::from_secs(60), timestamp(120_000));
-        assert_eq!(read, Sample { at, span, waiting: 5, died: 2, ..Sample::default() });
+        let (moved, off_ms) = (-7, -500);
+        assert_eq!(read, Sample { at, span, waiting: 5, died: 2, moved, off_ms, ..Sample::default() });
+        assert_eq!(read.read_at(), timestamp(119_500));
         assert_eq!(Sample::read(&entry(None)), Sample { at, ..Sample::default() });
     }
 }

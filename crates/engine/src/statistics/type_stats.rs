@@ -200,8 +200,7 @@ impl Window {
     fn covering(length: Duration, now: Timestamp) -> (Self, std::ops::RangeInclusive<u64>) {
         let length = length.min(Self::MAX);
         let window = if length <= Self::MAX_FINE { Self::TenMinutes } else { Self::Hour };
-        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let from = now.as_ms().saturating_sub(ms) / window.ms();
+        let from = now.before(length).as_ms() / window.ms();
         (window, from..=window.number_at(now))
     }
 }

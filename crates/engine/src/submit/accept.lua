@@ -24,12 +24,12 @@ local accepted, more = {}, 0
 -- What to do with a job, and its state.
 local function judge(record, id, due)
   if accepted[id] then return 'known', accepted[id] end
-  local told = has_records and redis.pcall('HMGET', record, 'state', 'member') or NOTHING
-  if told.err then
-    if not string.find(told.err, 'WRONGTYPE', 1, true) then error(told) end
-    return 'refused', told.err
+  local reply = has_records and redis.pcall('HMGET', record, 'state', 'member') or NOTHING
+  if reply.err then
+    if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply) end
+    return 'refused', reply.err
   end
-  local known = standing_of(told, id, delayed, is_empty)
+  local known = standing_of(reply, id, delayed, is_empty)
   if known then return 'known', shown_state(known, record, lanes) end
   accepted[id], more = due == 'now' and 'waiting' or 'scheduled', more + 1
   return 'new', accepted[id]
@@ -62,23 +62,23 @@ if full or more == 0 then
 end
 local members, is_delayed = {}, false
 local function add(record, from)
-  local id, life, lane, job_type, due, ms, window, token, count = unpack(ARGV, from, from + VALUES - 1)
+  local id, generation, lane, job_type, due, ms, window, token, count = unpack(ARGV, from, from + VALUES - 1)
   local first, last = from + VALUES, from + VALUES + tonumber(count) - 1
-  local created, place, value
+  local created, location, value
   if due == 'now' then
-    place, value = 'entry', must_append(lanes[lane], ARGV, first, last)
+    location, value = 'entry', must_append(lanes[lane], ARGV, first, last)
     created = string.match(value, '^%d+')
   else
     local score = due == 'at' and tonumber(ms) or now + tonumber(ms)
-    place, value = 'due_ms', ms_text(score)
+    location, value = 'due_ms', ms_text(score)
     created = string.format('%013.0f', now)
     redis.call('HSET', packs, id, ARGV[first] .. created .. ARGV[last])
     redis.call('ZADD', delayed, score % 1 == 0 and value or score, id)
     members[id], is_delayed = true, true
   end
   if token ~= '' then keep_offloaded(offloaded_key(delayed, token)) end
-  redis.call('HSET', record, 'state', accepted[id], 'life', life, 'type', job_type, 'lane', lane, 'created_ms', created,
-    'keep_until_ms', ms_text(now + tonumber(window)), place, value)
+  redis.call('HSET', record, 'state', accepted[id], 'life', generation, 'type', job_type, 'lane', lane, 'created_ms', created,
+    'keep_until_ms', ms_text(now + tonumber(window)), location, value)
 end
 for nth, from in ipairs(starts) do
   if answer[3 * nth - 1] == 'new' then add(KEYS[FIRST_KEY + nth - 1], from) end

@@ -9,7 +9,7 @@ use crate::Queue;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::script::{args, scripts};
-use crate::job::{Encoding, EntryId, Envelope, JobId, JobType, Lane, Life, Timestamp};
+use crate::job::{Encoding, EntryId, Envelope, Generation, JobId, JobType, Lane, Timestamp};
 use crate::submit::enqueue::{Due, drawn_call};
 
 scripts! { AMEND "amend" }
@@ -36,7 +36,7 @@ pub struct DelayedJob {
 
 impl DelayedJob {
     /// Returns bytes that differ whenever the job differs in its time or a field: about as many as its fields have, at most
-    /// 128 KiB, unless Redis had no room to keep large fields apart.
+    /// 128 KiB, unless Redis had no waiting list to keep large fields apart.
     pub fn revision(&self) -> Vec<u8> {
         let mut revision = self.due.as_ms().to_be_bytes().to_vec();
         revision.extend(self.bare.pack(self.lane));
@@ -85,7 +85,7 @@ impl Queue {
         self.reschedule_as(&drawn_call(), id, due).await
     }
 
-    /// The same as a call of this name.
+    /// Reschedules a delayed job as a call of this name.
     pub(crate) async fn reschedule_as(
         &self,
         call: &str,
@@ -111,7 +111,7 @@ impl Queue {
         self.replace_payload_as(&drawn_call(), id, payload, encoding).await
     }
 
-    /// The same as a call of this name.
+    /// Replaces a delayed job's payload as a call of this name.
     pub(crate) async fn replace_payload_as(
         &self,
         call: &str,
@@ -120,7 +120,7 @@ impl Queue {
         encoding: Encoding,
     ) -> Result<Option<Timestamp>, Error> {
         for _ in 0..TRIES {
-            let (Some((envelope, lane)), _) = self.place(id).await? else { return Ok(None) };
+            let (Some((envelope, lane)), _) = self.location(id).await? else { return Ok(None) };
             let edited = self.with_payload(&envelope, payload, encoding).await?;
             let [read, wanted] = [envelope, edited].map(|fields| Value::Bytes(fields.pack(lane).into()));
             if let Ok(answer) = self.amend(call, id, ["".into(), "".into(), read, wanted, "".into()]).await? {
@@ -133,7 +133,7 @@ impl Queue {
     /// Returns the type of a delayed job; `None` if it is not in the delayed set, or its fields cannot be read.
     #[doc(hidden)]
     pub async fn delayed_type(&self, id: &JobId) -> Result<Option<JobType>, Error> {
-        let (Some((envelope, _)), _) = self.place(id).await? else { return Ok(None) };
+        let (Some((envelope, _)), _) = self.location(id).await? else { return Ok(None) };
         let name = envelope.get(b"type").and_then(|name| std::str::from_utf8(name).ok());
         Ok(name.and_then(|name| name.parse().ok()))
     }
@@ -185,10 +185,10 @@ impl Queue {
         let is_stale = |name: &[u8]| whole.is_whole() && name == b"offloaded";
         let edited = whole.edited(|name| replaced(name) || is_stale(name), add);
         let of = [b"life".as_slice(), b"created_ms"].into_iter().find_map(|name| edited.get(name));
-        let life = of.and_then(|life| std::str::from_utf8(life).ok()?.parse().ok());
-        // Only fields from a producer without this crate name no life, and no other job has the key that they get here.
-        let life = life.unwrap_or_else(|| Life::of_entry(EntryId::new(0, 0), Lane::Normal));
-        Ok(self.offload_large(edited, &life).await?.envelope)
+        let generation = of.and_then(|generation| std::str::from_utf8(generation).ok()?.parse().ok());
+        // Only fields from a producer without this crate name no generation, and no other job has the key that they get here.
+        let generation = generation.unwrap_or_else(|| Generation::of_entry(EntryId::new(0, 0), Lane::Normal));
+        Ok(self.offload_large(edited, &generation).await?.envelope)
     }
 
     /// Runs the script. The inner error means that the fields or the time changed since they were read.

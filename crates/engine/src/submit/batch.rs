@@ -59,11 +59,11 @@ impl Queue {
         if fields.size() <= LIGHT {
             return Ok(BatchFollower(ScriptFields { envelope: fields, offloaded: self.keys.offloaded("") }));
         }
-        // The key ends with the life for which it is named.
-        let life = format!("{:032x}", rand::random::<u128>());
-        let fields = fields.after(b"life", life.as_bytes());
-        let life = life.parse().map_err(|error| Error::contract("set", error))?;
-        self.offload_beyond(LIGHT, fields, &life).await.map(BatchFollower)
+        // The key ends with the generation for which it is named.
+        let generation = format!("{:032x}", rand::random::<u128>());
+        let fields = fields.after(b"life", generation.as_bytes());
+        let generation = generation.parse().map_err(|error| Error::contract("set", error))?;
+        self.offload_beyond(LIGHT, fields, &generation).await.map(BatchFollower)
     }
 
     /// Adds members to a batch, or closes it if there are none.

@@ -12,9 +12,9 @@ if state == 'open' then left = left - 1 end
 local steps = 2000
 local function job_of(member, value)
   if value == '1' then return member end
-  local id, told, rest = followed(batch, string.match(value, '^=(.*)$'), steps)
+  local id, reply, rest = followed(batch, string.match(value, '^=(.*)$'), steps)
   steps = rest
-  return told ~= 'done' and id or nil
+  return reply ~= 'done' and id or nil
 end
 local page = redis.call('HSCAN', batch, cursor, 'MATCH', 'm:*', 'COUNT', 500)
 local answer = { 1, state, size, left, redis.call('HGET', batch, 'created_ms'), page[1] }

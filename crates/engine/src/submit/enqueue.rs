@@ -61,8 +61,8 @@ pub struct NewJob {
     pub due: Due,
     /// The fields.
     pub fields: Vec<(Bytes, Bytes)>,
-    /// The token of its life: drawn once, however often the job is sent.
-    pub life: u128,
+    /// The token of its generation: drawn once, however often the job is sent.
+    pub generation: u128,
 }
 
 /// A job's packed fields, split where the time of its acceptance belongs. The script inserts the time between the two
@@ -106,7 +106,7 @@ impl From<NotAccepted> for Error {
 }
 
 impl NotAccepted {
-    /// Reads an answer that may be a refusal for lack of room.
+    /// Reads an answer that may be a refusal for lack of waiting list.
     pub fn check(name: &'static str, answer: Answer) -> Result<Answer, Self> {
         if answer.status >= 0 {
             return Ok(answer);
@@ -193,7 +193,7 @@ impl Queue {
         let keys = [&self.keys.delayed, &self.keys.delayed_fields, &self.keys.wake, &self.keys.control];
         let mut keys: Vec<Key> = keys.into_iter().cloned().collect();
         keys.extend(self.keys.streams().clone());
-        keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.life))));
+        keys.push(self.keys.receipt(&call(jobs.iter().map(|(_, job)| job.generation))));
         NotAccepted::check("schedule", self.run(&SCHEDULE, keys, args).await?).map(drop)
     }
 }
@@ -293,13 +293,13 @@ impl NewJob {
         self.fields.iter().map(|(name, value)| name.len() + value.len()).sum()
     }
 
-    /// Packs the fields as the delayed set keeps them. Scripts read the life from the beginning.
+    /// Packs the fields as the delayed set keeps them. Scripts read the generation from the beginning.
     pub fn packed(&self, id: &JobId) -> Packed {
         const CREATED: &[u8] = b"created_ms";
         const NO_TIME: &[u8] = b"0000000000000";
-        let (life, id) = (self.life_text(), id.to_string());
+        let (generation, id) = (self.generation_text(), id.to_string());
         let fields = self.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let own = [(b"life".as_slice(), life.as_bytes()), (CREATED, NO_TIME), (b"id", id.as_bytes())];
+        let own = [(b"life".as_slice(), generation.as_bytes()), (CREATED, NO_TIME), (b"id", id.as_bytes())];
         let packed = Bytes::from(Envelope::new(own.into_iter().chain(fields)).pack(self.lane));
         // The name precedes everything that a producer wrote; its value has one byte of length.
         let name =
@@ -309,14 +309,14 @@ impl NewJob {
     }
 
     /// The value of its field `life`.
-    pub(crate) fn life_text(&self) -> String {
-        format!("{:032x}", self.life)
+    pub(crate) fn generation_text(&self) -> String {
+        format!("{:032x}", self.generation)
     }
 
-    /// The id of a job that needs one before it has an entry, if its producer chose none: the token of its life. So workers
+    /// The id of a job that needs one before it has an entry, if its producer chose none: the token of its generation. So workers
     /// know that nobody asked for this id.
     pub fn drawn_id(&self) -> JobId {
-        self.life_text().parse().expect("hexadecimal digits form a valid id")
+        self.generation_text().parse().expect("hexadecimal digits form a valid id")
     }
 }
 
@@ -359,14 +359,14 @@ mod tests {
         for count in [0, 3, 20, 70_000] {
             let field = (Bytes::from_static(b"created_ms"), Bytes::from_static(b"x"));
             let (lane, fields) = (Lane::Low, vec![field; count]);
-            let job = NewJob { lane, priority: None, due: Due::Now, fields, life: 0xfeed_beef };
+            let job = NewJob { lane, priority: None, due: Due::Now, fields, generation: 0xfeed_beef };
             let Packed { head, tail } = job.packed(&"order-7".parse().unwrap());
             let whole = [&head[..], b"1700000000000", &tail[..]].concat();
             let (envelope, lane) = Envelope::unpack(&whole).unwrap();
             assert_eq!((lane, envelope.len()), (Lane::Low, 3 + count));
             let mut fields = envelope.fields();
-            let life = format!("{:032x}", 0xfeed_beef_u128);
-            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), life.as_bytes()));
+            let generation = format!("{:032x}", 0xfeed_beef_u128);
+            assert_eq!(fields.next().unwrap(), (b"life".as_slice(), generation.as_bytes()));
             assert_eq!(fields.next().unwrap(), (b"created_ms".as_slice(), b"1700000000000".as_slice()));
             assert_eq!(fields.next().unwrap(), (b"id".as_slice(), b"order-7".as_slice()));
         }

@@ -15,7 +15,7 @@ use fred::types::{Expiration, Key, SetOptions, Value};
 use crate::attempt::taken::TakenJob;
 use crate::client::error::{Class, Error};
 use crate::client::link::Link;
-use crate::job::{Envelope, Life, LightEnvelope};
+use crate::job::{Envelope, Generation, LightEnvelope};
 use crate::submit::enqueue::NewJob;
 use crate::{Entry, Queue};
 
@@ -44,19 +44,23 @@ pub(crate) struct ScriptFields {
 impl Queue {
     /// Offloads the large fields of an entry, if it has any. If Redis has no room for a copy or refuses it, the script
     /// carries them, unless they are too large for it: that takes longer, but needs no extra memory.
-    pub(crate) async fn offload_large(&self, envelope: Envelope, life: &Life) -> Result<ScriptFields, Error> {
-        self.offload_beyond(Envelope::LARGE_BYTES, envelope, life).await
+    pub(crate) async fn offload_large(
+        &self,
+        envelope: Envelope,
+        generation: &Generation,
+    ) -> Result<ScriptFields, Error> {
+        self.offload_beyond(Envelope::LARGE_BYTES, envelope, generation).await
     }
 
-    /// The same for an entry with more bytes than these.
+    /// Offloads the large fields of an entry with more than `most` bytes.
     pub(crate) async fn offload_beyond(
         &self,
         most: usize,
         envelope: Envelope,
-        life: &Life,
+        generation: &Generation,
     ) -> Result<ScriptFields, Error> {
         let offloaded = self.keys.offloaded("");
-        let Some(light) = envelope.lighter_than(most, life) else {
+        let Some(light) = envelope.lighter_than(most, generation) else {
             return Ok(ScriptFields { envelope, offloaded });
         };
         let is_carriable = light.fields.len() <= MAX_CARRIED_BYTES;
@@ -113,9 +117,10 @@ impl Queue {
         if job.size() <= Envelope::LARGE_BYTES {
             return Ok((Cow::Borrowed(job), String::new()));
         }
-        let life: Life = job.life_text().parse().map_err(|error| Error::contract("set", error))?;
+        let generation: Generation =
+            job.generation_text().parse().map_err(|error| Error::contract("set", error))?;
         let fields = job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
-        let ScriptFields { envelope, .. } = self.offload_large(Envelope::new(fields), &life).await?;
+        let ScriptFields { envelope, .. } = self.offload_large(Envelope::new(fields), &generation).await?;
         let token = envelope.offloaded().map(|offloaded| offloaded.token).unwrap_or_default();
         let fields = envelope.fields().map(|(name, value)| [name, value].map(Bytes::copy_from_slice).into());
         Ok((Cow::Owned(NewJob { fields: fields.collect(), ..job.clone() }), token))
@@ -178,11 +183,11 @@ impl Queue {
         }
     }
 
-    /// The key with the offloaded fields of a job whose life ends or that moves with new fields. They were offloaded by
+    /// The key with the offloaded fields of a job whose generation ends or that moves with new fields. They were offloaded by
     /// the entry itself, or by the process that took the job over from this attempt. If there are none, a key that
     /// never exists.
     pub(crate) fn offloaded_of(&self, TakenJob { job, envelope, .. }: TakenJob<'_>) -> Key {
-        let by_another = || envelope.without_large_fields(&job.life).map(|light| light.offloaded);
+        let by_another = || envelope.without_large_fields(&job.generation).map(|light| light.offloaded);
         let offloaded = envelope.offloaded().or_else(by_another);
         self.keys.offloaded(offloaded.as_ref().map_or("", |offloaded| &offloaded.token))
     }

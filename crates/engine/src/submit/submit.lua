@@ -29,7 +29,7 @@
 local control, delayed, packs, wake, high, normal, low, receipt = unpack(KEYS, 1, 8)
 local most = ARGV[1]
 local FIRST_KEY, OWN_KEYS = 9, 5
-local FIRST_JOB, NAMES = 2, { 'id', 'life', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms',
+local FIRST_JOB, NAMES = 2, { 'id', 'generation', 'lane', 'type', 'due', 'ms', 'window', 'member', 'key', 'scope', 'lock_ms',
   'mode', 'holder', 'holder_lane', 'holder_entry', 'sought', 'read', 'wanted', 'token', 'count' }
 local given = receipt_of(receipt)
 if given then return given end
@@ -57,11 +57,11 @@ local function state_of(record, id)
 end
 -- True if the holder of a lock is still entitled to it.
 local function holds(job, state)
-  local told = redis.call('HMGET', job.held, 'unique', 'unique_scope')
-  return is_entitled(told[1], told[2], job.key, state)
+  local reply = redis.call('HMGET', job.held, 'unique', 'unique_scope')
+  return is_entitled(reply[1], reply[2], job.key, state)
 end
--- The jobs that wait in rooms; see note_place.
-local in_rooms = room_places_key(delayed)
+-- The jobs that wait in waiting lists; see note_location.
+local in_rooms = waitlist_locations_key(delayed)
 -- The campaign that replayed a job, as its fields say, flat from this position on; nil if none did.
 local function campaign_of(fields, first)
   for field = first, #fields - 1, 2 do
@@ -74,26 +74,26 @@ local function found_in(job, stream, entry)
   if not entry or not stream then return nil end
   local found = redis.call('XRANGE', stream, entry, entry)[1]
   if not found then return nil end
-  local life = redis.call('HGET', job.held, 'life')
+  local generation = redis.call('HGET', job.held, 'life')
   local token = nil
   for field = 1, #found[2], 2 do
     local name, value = found[2][field], found[2][field + 1]
-    if life and name == 'life' and value ~= life then return nil end
+    if generation and name == 'life' and value ~= generation then return nil end
     if name == 'offloaded' then token = string.match(value, '^(%S+) ') end
   end
   return { stream, entry, offloaded_key(delayed, token or ''), campaign_of(found[2], 1) }, pending_of(stream, entry) ~= nil
 end
--- A place in a room by its name: a stream and an entry.
+-- A place in a waiting list by its name: a stream and an entry.
 local function spot_of(name)
   local spot = redis.pcall('HGET', in_rooms, name)
-  local parked, room = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
-  if parked then return room_key(delayed, room), parked end
+  local parked, waitlist = string.match(type(spot) == 'string' and spot or '', '^(%S+) (.+)$')
+  if parked then return waitlist_key(delayed, waitlist), parked end
 end
--- The same for the place where the holder is; nil if it is elsewhere.
+-- The place where the holder is; nil if it is elsewhere.
 local function found_at(job)
   for _, name in ipairs({ job.holder, second_name(job.holder, redis.call('HGET', job.held, 'life')) }) do
-    local place, taken = found_in(job, spot_of(name))
-    if place then return place, taken end
+    local location, taken = found_in(job, spot_of(name))
+    if location then return location, taken end
   end
   local lane = job.holder_lane ~= '' and job.holder_lane or redis.call('HGET', job.held, 'lane')
   local entry = job.holder_entry ~= '' and job.holder_entry or redis.call('HGET', job.held, 'entry')
@@ -102,22 +102,22 @@ end
 -- What to assume of a holder that is in no known place: 'gone' because somebody deleted it, 'lost' if that is unknown,
 -- or 'hidden' if it must be searched for. The record of a job that waits or runs always names its entry. That of a job
 -- that was due does not.
-local function whereabouts(job)
+local function locate_holder(job)
   local seen = redis.call('HGET', job.held, 'state')
-  -- Another life of its id waits in a room. A worker of an older version may have given it the place that the holder had.
-  local room, parked = spot_of(job.holder)
-  if room and redis.call('XRANGE', room, parked, parked)[1] then return 'lost' end
+  -- Another generation of its id waits in a waiting list. A worker of an older version may have given it the place that the holder had.
+  local waitlist, parked = spot_of(job.holder)
+  if waitlist and redis.call('XRANGE', waitlist, parked, parked)[1] then return 'lost' end
   if seen == 'waiting' or seen == 'running' then return 'gone' end
   if job.sought ~= '' then return job.sought end
   -- Most of them wait in their lane only briefly. Only if the holder is late is it worth checking that it still exists.
   local due = tonumber(redis.call('HGET', job.held, 'due_ms') or '') or 0
   return (job.mode == 'replace' or now - due > 60000) and 'hidden' or 'lost'
 end
--- True if this member of the delayed set is the life that holds the lock, not another life of the same id.
+-- True if this member of the delayed set is the generation that holds the lock, not another generation of the same id.
 local function is_held(job, member)
-  local life = redis.call('HGET', job.held, 'life')
-  local there = life and life_of(redis.call('HGET', packs, member) or '')
-  return not there or there == life
+  local generation = redis.call('HGET', job.held, 'life')
+  local there = generation and generation_of(redis.call('HGET', packs, member) or '')
+  return not there or there == generation
 end
 -- The batches, besides its own, that the end of the job of this record counts for.
 local function batches_of(record)
@@ -139,10 +139,10 @@ local function judge(job)
   if holder ~= job.holder then return 'holder', holder, '' end
   local state, member = state_of(job.held, holder)
   if not state or not holds(job, state) then return 'new', job.id end
-  local place, taken
+  local location, taken
   if state == 'waiting' or state == 'running' then
-    place, taken = found_at(job)
-    local missing = not place and whereabouts(job)
+    location, taken = found_at(job)
+    local missing = not location and locate_holder(job)
     if missing == 'gone' then return 'new', job.id end
     if missing == 'hidden' then return 'hidden', holder, hint(job) end
     if taken then state = 'running' end
@@ -163,10 +163,10 @@ local function judge(job)
   -- Its replacement could not report to all of them and its own.
   if #batches_of(job.held) >= MOST_BATCHES then return 'held', holder, state end
   if member and is_held(job, member) then return 'replaced', holder, state, member end
-  if place and not taken then return 'replaced', holder, state, place end
+  if location and not taken then return 'replaced', holder, state, location end
   return 'held', holder, state
 end
--- The same, or 'refused' if one of the keys that belong to this job alone is of another type.
+-- Judges a job; 'refused' if one of the keys that belong to this job alone is of another type.
 local function judged(job)
   local answer = { pcall(judge, job) }
   if answer[1] then return unpack(answer, 2) end
@@ -230,7 +230,7 @@ local function add(job)
     add_pair(fields, 'unique', job.key)
     add_pair(fields, 'unique_scope', job.scope)
   end
-  redis.call('HSET', job.record, 'state', state, 'life', job.life, 'type', job.type, 'lane', job.lane, 'created_ms',
+  redis.call('HSET', job.record, 'state', state, 'life', job.generation, 'type', job.type, 'lane', job.lane, 'created_ms',
     created, 'keep_until_ms', now + math.max(tonumber(job.window), tonumber(job.lock_ms)),
     unpack(fields))
   if job.key == '' then return state end
@@ -240,22 +240,22 @@ local function add(job)
 end
 -- How long the record of a job stays that another one replaced. Producers do not know the retention of the queue.
 local REPLACED_KEPT_MS = 259200000
-local function take_out(job, place)
-  local life, campaign = redis.call('HGET', job.held, 'life') or ''
-  if type(place) == 'table' then
-    campaign = place[4]
-    redis.call('XDEL', place[1], place[2])
-    forget_place(in_rooms, job.holder, life, place[2], room_name(place[1]) or '')
-    drop_offloaded(place[3], life, job.held)
+local function take_out(job, location)
+  local generation, campaign = redis.call('HGET', job.held, 'life') or ''
+  if type(location) == 'table' then
+    campaign = location[4]
+    redis.call('XDEL', location[1], location[2])
+    forget_location(in_rooms, job.holder, generation, location[2], waitlist_name(location[1]) or '')
+    drop_offloaded(location[3], generation, job.held)
   else
-    local packed = unpacked(redis.call('HGET', packs, place) or '')
+    local packed = unpacked(redis.call('HGET', packs, location) or '')
     campaign = packed and campaign_of(packed, 2)
-    unpark(delayed, packs, place, life, job.held)
+    unpark(delayed, packs, location, generation, job.held)
   end
   redis.call('HSET', job.held, 'state', 'cancelled', 'error', 'replaced by ' .. job.id)
   expire(job.held, now, REPLACED_KEPT_MS, job.ledger, facts_of(job.held))
-  leave_word(endings_key(delayed), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
-  if campaign then count_end(campaign_key(delayed, campaign), life, 'cancelled') end
+  note_cancelled(endings_key(delayed), job.holder, redis.call('HGET', job.held, 'type') or '', 'replaced by ' .. job.id)
+  if campaign then count_end(campaign_key(delayed, campaign), generation, 'cancelled') end
 end
 -- The holder keeps its identity, its priority and its history; only its payload and time change.
 local function put_off(job, member)
@@ -301,20 +301,20 @@ local replacements = 1000
 local function stand_in_of(job)
   local other = string.match(redis.call('HGET', job.batch, 'm:' .. job.id) or '', '^=(.*)$')
   if not other then return nil end
-  local reached, told, left = followed(job.batch, other, math.max(replacements, 2))
+  local reached, reply, left = followed(job.batch, other, math.max(replacements, 2))
   replacements = left
   if reached ~= other then redis.call('HSET', job.batch, 'm:' .. job.id, '=' .. reached) end
-  return reached, told
+  return reached, reply
 end
 -- True unless too many replacements lie between a member and the job that counts for it.
 local function is_reached(job)
-  local other, told = stand_in_of(job)
-  return not other or told
+  local other, reply = stand_in_of(job)
+  return not other or reply
 end
 -- Stops a member from waiting for another job.
 local function stands_alone(job)
-  local other, told = stand_in_of(job)
-  local others = other and tonumber(told or '')
+  local other, reply = stand_in_of(job)
+  local others = other and tonumber(reply or '')
   if not others then return end
   redis.call('HSET', job.batch, 'w:' .. other, others - 1)
   redis.call('HSET', job.batch, 'm:' .. job.id, 1)
@@ -329,8 +329,8 @@ local function stand_in(job, record, id, state)
   local member = 'm:' .. job.id
   local awaits = redis.call('HGET', job.batch, member)
   if not awaits or awaits == '0' then return true end
-  local other, told = stand_in_of(job)
-  if other == id or told == 'done' then return true end
+  local other, reply = stand_in_of(job)
+  if other == id or reply == 'done' then return true end
   -- The member was accepted before, and may have been replaced since.
   if id == job.id and state ~= 'cancelled' and redis.call('HGET', record, 'batch') == job.batch then return true end
   if id == job.id and state == 'cancelled' and other and may_succeed(other) then return true end
@@ -376,14 +376,14 @@ local function hand_over(job)
 end
 local answer, changed, added = { #jobs }, false, {}
 for _, job in ipairs(jobs) do
-  local verdict, id, state, place = decide(job)
+  local verdict, id, state, location = decide(job)
   if job.member == '1' and verdict ~= 'refused' and not is_reached(job) then verdict, id, state = 'again', job.id, '' end
   if verdict == 'new' or verdict == 'replaced' then state = add(job) end
   if verdict == 'replaced' then
     hand_over(job)
-    take_out(job, place)
+    take_out(job, location)
   end
-  if verdict == 'debounced' then put_off(job, place) end
+  if verdict == 'debounced' then put_off(job, location) end
   if job.member == '1' then
     local record = verdict == 'known' and job.record or job.held
     if verdict == 'new' or verdict == 'replaced' then
@@ -400,7 +400,7 @@ for _, job in ipairs(jobs) do
   added[job.id] = added[job.id] or job.is_added
   -- An earlier call accepted this very job, and its answer was lost.
   local is_own = verdict == 'known' and job.key ~= '' and not added[id]
-  if is_own and redis.call('HGET', job.record, 'life') == job.life then verdict = 'new' end
+  if is_own and redis.call('HGET', job.record, 'life') == job.generation then verdict = 'new' end
   changed = changed or job.is_added or verdict == 'debounced'
   for _, part in ipairs({ verdict, id, state or '' }) do answer[#answer + 1] = part end
 end

@@ -120,7 +120,7 @@ impl Queue {
         let mut keys: Vec<Key> = vec![own.control.clone(), own.delayed.clone()];
         keys.extend([own.delayed_fields.clone(), own.wake.clone()]);
         keys.extend(own.streams().clone());
-        keys.push(own.receipt(&call(jobs.iter().map(|job| (job.job.life, &job.holder)))));
+        keys.push(own.receipt(&call(jobs.iter().map(|job| (job.job.generation, &job.holder)))));
         let mut args = Vec::from(args![ACCEPT, SUBMIT; most = optional(limit)]);
         for job in jobs {
             keys.push(own.record(&job.id));
@@ -153,7 +153,7 @@ impl Queue {
         by: &JobWithId,
     ) -> Result<Option<[Bytes; 2]>, Error> {
         let is_payload = |name: &[u8]| matches!(name, b"payload" | b"encoding");
-        let (Some((envelope, lane)), _) = self.place(holder).await? else { return Ok(None) };
+        let (Some((envelope, lane)), _) = self.location(holder).await? else { return Ok(None) };
         let fields = by.job.fields.iter().map(|(name, value)| (&name[..], &value[..]));
         let payload: Vec<_> = fields.filter(|(name, _)| is_payload(name)).collect();
         let edited = self.with_fields(&envelope, is_payload, &payload).await?;
@@ -216,7 +216,7 @@ impl JobWithId {
         let [due, ms] = self.job.due.args(self.job.priority);
         args![ACCEPT;
             id = text(&self.id),
-            life = self.job.life_text(),
+            generation = self.job.generation_text(),
             lane = self.job.lane.as_str(),
             job_type = Value::Bytes(job_type.unwrap_or_default()),
             due,
@@ -229,11 +229,11 @@ impl JobWithId {
 
     /// What `submit.lua` takes about this job before its fields.
     fn submit_args(&self, token: Value, job: &NewJob) -> [Value; 20] {
-        let [id, life, lane, job_type, due, ms, window, token, count] = self.accept_args(token, job);
+        let [id, generation, lane, job_type, due, ms, window, token, count] = self.accept_args(token, job);
         let [key, scope, lock_ms, mode] = self.lock_args();
         let [holder, holder_lane, holder_entry, sought, read, wanted] = self.holder_args();
         args![SUBMIT;
-            id, life, lane, type = job_type, due, ms, window,
+            id, generation, lane, type = job_type, due, ms, window,
             member = if self.batch.is_some() { "1" } else { "" },
             key, scope, lock_ms, mode, holder, holder_lane, holder_entry, sought, read, wanted, token, count,
         ]
@@ -245,7 +245,7 @@ impl JobWithId {
             args.extend(job.packed(&self.id).args());
             return;
         }
-        args.extend([Value::from_static_str("life"), self.job.life_text().into()]);
+        args.extend([Value::from_static_str("life"), self.job.generation_text().into()]);
         args.extend([Value::from_static_str("id"), text(&self.id)]);
         let fields = job.fields.iter();
         args.extend(fields.flat_map(|(name, value)| [name, value]).map(|part| Value::Bytes(part.clone())));

@@ -67,12 +67,15 @@ impl Tasks<'_> {
         let mut keys = vec![own.campaign(&task.id), own.dead.clone()];
         keys.extend(own.streams().clone());
         keys.extend(letters.iter().map(|letter| own.record(&letter.job())));
+        if rules.all_steps {
+            keys.extend(letters.iter().map(|letter| own.ledger(&letter.job())));
+        }
         let mut args = Vec::from(args![TASK_REPLAY;
             id = task.id.as_str(),
             state = task.state.as_str(),
             cursor = cursor.to_string(),
             to = to.to_string(),
-            per_second = rules.rate.to_string(),
+            per_second = rules.rate.map_or_else(String::new, |rate| rate.to_string()),
             most = most.to_string(),
             max_replays = rules.max_replays.to_string(),
             rest = rest.to_string(),

@@ -144,7 +144,7 @@ impl Task {
         let (state, cursor) = (text("state"), text("cursor"));
         let replay = matches!(action, TaskAction::Replay(_)).then(|| replay_counts(number));
         let (states, rate) = match (&action, &plan.change) {
-            (TaskAction::Replay(rules), _) => (vec![State::Dead], Some(rules.rate)),
+            (TaskAction::Replay(rules), _) => (vec![State::Dead], rules.rate),
             (TaskAction::Change(_), change) => {
                 let change = change.as_ref()?;
                 let states = change.states.iter().map(|state| state.parse().ok());
@@ -169,7 +169,8 @@ impl Task {
             rate,
             planned: plan.planned,
             total: plan.total,
-            counts: replay.map_or_else(|| counts(text, number), |counts| letters(&counts, number)),
+            counts: replay
+                .map_or_else(|| counts(text, number), |replay| letters(&replay, counts(text, number))),
             replay,
             begun: decode::timestamp(number("created_ms")),
             changed: decode::timestamp(number("changed_ms")),
@@ -200,7 +201,7 @@ fn replay_counts(number: impl Fn(&str) -> u64) -> ReplayCounts {
     }
 }
 
-/// How far a change is.
+/// How far a task is.
 fn counts(text: impl Fn(&str) -> String, number: impl Fn(&str) -> u64) -> TaskCounts {
     let kept = KeptBack::ALL.map(|why| (why.as_str().to_owned(), number(&kept_field(why))));
     TaskCounts {
@@ -215,11 +216,11 @@ fn counts(text: impl Fn(&str) -> String, number: impl Fn(&str) -> u64) -> TaskCo
 }
 
 /// How far a replay is. Older versions do not count the letters that they look at.
-fn letters(counts: &ReplayCounts, number: impl Fn(&str) -> u64) -> TaskCounts {
-    let (done, skipped) = (counts.replayed, counts.skipped);
+fn letters(replay: &ReplayCounts, counts: TaskCounts) -> TaskCounts {
+    let (done, skipped) = (replay.replayed, replay.skipped);
     let kept = Some(("skipped".to_owned(), skipped)).filter(|_| skipped > 0);
-    let looked = number("looked").max(done + skipped);
-    TaskCounts { looked, done, kept: kept.into_iter().collect(), ..TaskCounts::default() }
+    let looked = counts.looked.max(done + skipped + counts.failed);
+    TaskCounts { looked, done, kept: kept.into_iter().collect(), ..counts }
 }
 
 #[cfg(test)]
@@ -248,7 +249,10 @@ mod tests {
         let task = read(&plan("5-0", &format!(",\"rules\":{RULES}")), &more).unwrap();
         assert_eq!((task.action.kind(), task.from.as_str(), task.rate), ("replay", "mail", Some(50.0)));
         assert_eq!((task.letter(), task.is_read()), (EntryId::new(3, 0), false));
-        assert_eq!((task.counts.looked, task.counts.done, task.counts.matched(), task.left()), (5, 4, 5, 4));
+        assert_eq!(
+            (task.counts.looked, task.counts.done, task.counts.matched(), task.left()),
+            (5, 4, 5, None)
+        );
         assert_eq!(read(&plan("", &format!(",\"rules\":{RULES}")), &more), Err(Unreadable::Broken));
     }
 
@@ -260,6 +264,9 @@ mod tests {
         let task = read(&plan("", change), &more).unwrap();
         assert_eq!(task.action, TaskAction::Change(BulkAction::Move("bulk".parse().unwrap())));
         assert_eq!((task.counts.matched(), task.counts.refused(), task.page), (6, 3, 2));
+        let counted = |state| Task { planned: Some(9), state, ..task.clone() }.left();
+        let states = [TaskState::Running, TaskState::Stopped, TaskState::Done];
+        assert_eq!(states.map(counted), [Some(3), Some(3), Some(0)]);
         assert!(!task.is_read() && task.position().is_some() && task.allowed == u64::MAX);
         let end = [("cursor", END)];
         assert!(read(&plan("", change), &end).unwrap().is_read());

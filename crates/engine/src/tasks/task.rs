@@ -118,9 +118,12 @@ pub struct Task {
 }
 
 impl Task {
-    /// About how many jobs or letters it has still to look at.
-    pub fn left(&self) -> u64 {
-        if self.state.is_over() { 0 } else { self.total.saturating_sub(self.counts.looked) }
+    /// Returns how many of the jobs or letters that matched when it began it has not dealt with; `None` if they were not counted.
+    pub fn left(&self) -> Option<u64> {
+        if self.state == TaskState::Done {
+            return Some(0);
+        }
+        Some(self.planned?.saturating_sub(self.counts.matched()))
     }
 
     /// Returns true if it has come to the end of its jobs or letters.
@@ -183,7 +186,7 @@ impl Task {
         let alive = counts.alive();
         action.count(replayed).outcome(format!(
             "{replayed} replayed: {succeeded} succeeded, {died} died of the same error, {died_otherwise} of another, \
-             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped"
+             {needs_decision} need a decision, {cancelled} cancelled, {alive} still running; {skipped} skipped, {failed} failed"
         ))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustls::client::ResolvesClientCert;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -12,6 +12,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
 use super::explain;
+use crate::mutex::lock;
 
 /// A key of the TLS settings, and what is wrong with its value.
 pub(crate) type Wrong = (&'static str, String);
@@ -40,7 +41,7 @@ impl<T: ?Sized> Live<T> {
     /// Reads the files again.
     fn current(&self) -> Arc<T> {
         let read = (self.read)();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         match read {
             Ok(value) => (last.value, last.wrong) = (value, None),
             Err(wrong) if last.wrong.as_ref() == Some(&wrong) => {}
@@ -69,7 +70,7 @@ impl Trust {
     }
 
     fn last(&self) -> Arc<dyn ServerCertVerifier> {
-        Arc::clone(&self.verifier.last.lock().unwrap_or_else(PoisonError::into_inner).value)
+        Arc::clone(&lock(&self.verifier.last).value)
     }
 }
 

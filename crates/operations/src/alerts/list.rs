@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use streamfleet::job::{EntryId, Timestamp};
 use streamfleet_engine::admin::{
-    Acknowledgment, Incident, IncidentState, Incidents, KnownIncident, PastIncident,
+    Acknowledgment, Incident, IncidentId, IncidentState, Incidents, KnownIncident, PastIncident,
 };
 
 use crate::times::rfc3339;
 use crate::{Error, List};
+
+/// How many incidents that are over are looked through. Redis keeps about as many.
+const KEPT: u64 = 1000;
 
 /// Which incidents are listed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -95,6 +98,8 @@ pub struct ListedIncident {
     pub messages: u32,
     /// The number of the last message that each sink has taken.
     pub sinks: BTreeMap<String, u32>,
+    /// The number of the last message that each sink has not taken, of those that have not taken a later one.
+    pub given_up: BTreeMap<String, u32>,
     /// Who does not want to be reminded.
     pub acknowledged: Option<IncidentAcknowledged>,
     /// Since when it has been so.
@@ -139,6 +144,25 @@ pub async fn list(
     Ok(IncidentPage { items, next: next.map(|entry| entry.to_string()), facts, former: None })
 }
 
+/// Shows one incident that may be shown, also if it is over: a link in a message must still work then.
+///
+/// # Errors
+///
+/// [`Error::NotFound`] if there is none, or it may not be shown; [`Error::Redis`].
+pub async fn show(
+    incidents: &Incidents,
+    id: &IncidentId,
+    is_shown: impl Fn(&Incident) -> bool,
+) -> Result<ListedIncident, Error> {
+    let is_it = |incident: &Incident| incident.id == *id && is_shown(incident);
+    let wanted = Wanted { open: true, past: Some(KEPT), after: None };
+    let Found { open, past, .. } = find(incidents, wanted, is_it).await?;
+    let past = past.into_iter().map(|past| ListedIncident::of(past.incident));
+    let mut found = open.into_iter().map(ListedIncident::from).chain(past);
+    let none = || format!("there is no incident {id}; about the last {KEPT} that are over are kept");
+    found.next().ok_or_else(|| Error::NotFound(none()))
+}
+
 /// Reads what [`list`] lists.
 ///
 /// # Errors
@@ -168,8 +192,10 @@ impl From<KnownIncident> for ListedIncident {
     fn from(known: KnownIncident) -> Self {
         let sinks = known.deliveries.iter().map(|(sink, delivery)| (sink.to_string(), delivery.handed));
         let sinks = sinks.collect();
+        let refused = known.deliveries.iter().filter(|(_, delivery)| delivery.given_up > delivery.handed);
+        let given_up = refused.map(|(sink, delivery)| (sink.to_string(), delivery.given_up)).collect();
         let acknowledged = known.acknowledged.map(IncidentAcknowledged::from);
-        Self { sinks, acknowledged, ..Self::of(known.incident) }
+        Self { sinks, given_up, acknowledged, ..Self::of(known.incident) }
     }
 }
 
@@ -196,6 +222,7 @@ impl ListedIncident {
             example_job: example.as_ref().map(|example| example.job.clone()),
             example_error: example.map(|example| example.error),
             sinks: BTreeMap::new(),
+            given_up: BTreeMap::new(),
             acknowledged: None,
         }
     }

@@ -5,5 +5,5 @@ mod list;
 
 pub use ack::{IncidentAck, acknowledge};
 pub use list::{
-    Found, IncidentAcknowledged, IncidentFacts, IncidentPage, ListedIncident, Wanted, find, list,
+    Found, IncidentAcknowledged, IncidentFacts, IncidentPage, ListedIncident, Wanted, find, list, show,
 };

@@ -1,11 +1,53 @@
 //! Replaying and dropping the letters of a selection by a task.
 
+use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet_engine::admin::{BulkAction, BulkTerms, Filter, Noted, ReplayRules, Selection};
+use streamfleet_engine::admin::{
+    Action, BulkAction, BulkTerms, Filter, Noted, ReplayRules, Selection, SelectionPlan,
+};
 
-use super::sweep::target;
+use super::groups::Group;
+use super::sweep::ALL_STEPS;
 use crate::tasks::{Plan, TaskReport, start};
 use crate::{Actor, DEAD_DROP, DEAD_REPLAY, Error};
+
+/// The most groups that a plan shows.
+const MAX_GROUPS: usize = 100;
+
+/// The dead letters that would be replayed or dropped.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = DeadLetterPlan)]
+#[non_exhaustive]
+pub struct LetterPlan {
+    /// The queue.
+    pub queue: String,
+    /// The filter, as the command names it; empty for all of them.
+    pub filter: String,
+    /// How many dead letters there are to look at.
+    pub total: u64,
+    /// How many dead letters match; null if that takes too long to count.
+    pub planned: Option<u64>,
+    /// How many are left alone, because the filter cannot read their payloads; null if that takes too long to count.
+    pub undecided: Option<u64>,
+    /// The largest groups of those that match.
+    pub groups: Vec<Group>,
+}
+
+impl LetterPlan {
+    /// Reports on letters that were counted, if they were.
+    pub fn of(queue: &Queue, letters: &Selection, counted: Option<SelectionPlan>) -> Self {
+        let (planned, undecided) = counted.as_ref().map(|plan| (plan.letters, plan.undecided)).unzip();
+        let groups = counted.map(|plan| plan.groups).unwrap_or_default();
+        Self {
+            queue: queue.name().to_string(),
+            filter: letters.filter.to_string(),
+            total: letters.total,
+            planned,
+            undecided,
+            groups: groups.into_iter().take(MAX_GROUPS).map(Group::from).collect(),
+        }
+    }
+}
 
 /// The letters that somebody means, and how many they are.
 #[derive(Debug, Clone)]
@@ -14,19 +56,48 @@ pub struct Selected {
     pub selection: Selection,
     /// How many of them match, if they were counted.
     pub planned: Option<u64>,
+    /// How many were wanted at most, the oldest ones: for the audit.
+    pub limit: Option<u64>,
 }
 
 impl Selected {
+    /// Selects the letters that exist now and that a filter matches, or only the oldest of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Redis`].
+    pub async fn now(queue: &Queue, filter: Filter, limit: Option<u64>) -> Result<Self, Error> {
+        let (letters, unread) = (queue.dead_letters(), || Error::redis("failed to read the dead letters"));
+        let mut selection = letters.select(filter).await.map_err(unread())?;
+        if let Some(most) = limit {
+            selection = letters.oldest(selection, most).await.map_err(unread())?;
+        }
+        Ok(Self { selection, planned: None, limit })
+    }
+
+    /// Adds to an action which letters it is about.
+    fn target(&self, action: Action) -> Action {
+        let filter = self.selection.filter.to_string();
+        let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
+        let limit = self.limit.map_or_else(String::new, |limit| format!(" --limit {limit}"));
+        action.target(filter + &limit).count(self.planned)
+    }
+
+    /// Returns true if it is known that there are none.
+    pub fn is_none(&self) -> bool {
+        self.planned == Some(0) || self.selection.last.is_none()
+    }
+
     /// Refuses to begin without a letter.
     fn check(&self) -> Result<(), Error> {
-        if self.planned == Some(0) || self.selection.last.is_none() {
+        if self.is_none() {
             return Err(Error::Conflict("there are no such dead letters".to_owned()));
         }
         Ok(())
     }
 }
 
-/// Begins a task that replays letters at a rate, and watches how their jobs end.
+/// Begins a task that replays letters, and counts how their jobs end.
 ///
 /// # Errors
 ///
@@ -38,9 +109,11 @@ pub async fn begin_replay(
     rules: ReplayRules,
 ) -> Result<Noted<TaskReport>, Error> {
     letters.check()?;
-    let Selected { selection, planned } = letters;
-    let action = target(actor.action(&DEAD_REPLAY), selection, None).count(*planned);
-    start(queue, &Plan::Replay(selection, rules), &action).await
+    let mut action = letters.target(actor.action(&DEAD_REPLAY));
+    if rules.all_steps {
+        action.target.insert_str(0, ALL_STEPS);
+    }
+    start(queue, &Plan::Replay(&letters.selection, rules), &action).await
 }
 
 /// Begins a task that drops letters, at a rate if there is one.
@@ -55,11 +128,10 @@ pub async fn begin_drop(
     rate: Option<f64>,
 ) -> Result<Noted<TaskReport>, Error> {
     letters.check()?;
-    let Selected { selection, planned } = letters;
+    let (selection, action) = (&letters.selection, letters.target(actor.action(&DEAD_DROP)));
     let jobs = queue.bulk().select(BulkAction::Drop, Filter::new(), None).await;
     let mut jobs = jobs.map_err(Error::redis("failed to read the dead letters"))?;
     // Only the letters that somebody has seen in the plan.
     (jobs.filter, jobs.now, jobs.last) = (selection.filter.clone(), selection.now, selection.last);
-    let action = target(actor.action(&DEAD_DROP), selection, None).count(*planned);
     start(queue, &Plan::Change(&jobs, BulkTerms::new(actor.name()).rate(rate)), &action).await
 }

@@ -69,9 +69,13 @@ fn check_schema(Edit { letter, changes, schemas }: &Edit<'_>) -> Result<(), Erro
 fn refused(error: EditError) -> Error {
     let text = error.to_string();
     match error {
-        EditError::Redis(error) => Error::redis("the dead letter may or may not be edited")(error),
+        EditError::Redis(error) => Error::unsure("the dead letter may or may not be edited")(error),
         EditError::Gone(_) | EditError::Edited(_) => Error::NotFound(text),
-        EditError::Unchanged | EditError::Lost | EditError::Packed => Error::Conflict(text),
+        EditError::Unchanged
+        | EditError::NotEdited
+        | EditError::NotKept(_)
+        | EditError::Lost
+        | EditError::Packed => Error::Conflict(text),
         EditError::Field(name) => Error::invalid(format!("fields/{name}"), text),
         EditError::Patch(_) => Error::invalid("set", text),
         EditError::Encoding(_) | EditError::TooLarge(_) => Error::invalid("payload", text),

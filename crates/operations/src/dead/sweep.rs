@@ -1,20 +1,15 @@
-//! Replaying and dropping letters: those that are named, or those of a selection. One script handles each letter, so two
-//! operations at once never replay a letter twice. A letter that Redis refuses stays, and stops nothing.
+//! Replaying and dropping letters that are named. One script handles each letter, so two operations at once never replay a letter
+//! twice. A letter that Redis refuses stays, and stops nothing.
 
-use futures_util::StreamExt as _;
-use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
 use streamfleet::job::{DeadReason, JobId, QueueName};
-use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{Action, DeadLetter, Noted, Replayed, Selection, TaskState};
+use streamfleet::{Queue, RedisError, Shutdown};
+use streamfleet_engine::admin::{DeadLetter, Noted, Replayed, TaskState};
 
 use super::letter::{NOT_FOUND_OUT, found, gone, missing, replaced};
 use crate::control::outcome;
 use crate::tasks::TaskReport;
-use crate::{Actor, Control, DEAD_DROP, DEAD_REPLAY, Error};
-
-/// How many scripts are in flight at once.
-const AT_ONCE: usize = 32;
+use crate::{Actor, DEAD_DROP, DEAD_REPLAY, Error};
 
 /// The most refused letters that are named.
 const MAX_ERRORS: usize = 5;
@@ -22,22 +17,8 @@ const MAX_ERRORS: usize = 5;
 /// The most letters of which a report says what became of them.
 const MAX_REMARKS: usize = 100;
 
-/// If a page has at least this many letters, and Redis refuses all of them, the operation ends.
-const HOPELESS: usize = 20;
-
-/// Which letters are replayed or dropped.
-#[derive(Debug, Clone)]
-pub enum Letters {
-    /// Those with these ids, or of the jobs with these ids.
-    Named(Vec<JobId>),
-    /// Those of a selection, oldest first.
-    Selected {
-        /// The letters that existed when somebody wanted this.
-        selection: Selection,
-        /// How many of them, at most. Letters that are gone meanwhile do not count.
-        limit: Option<u64>,
-    },
-}
+/// What the audit says of a replay of all steps, before its letters.
+pub(super) const ALL_STEPS: &str = "--steps all ";
 
 /// What is done to each letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,11 +89,6 @@ impl Swept {
         self.replayed + self.dropped
     }
 
-    /// How many letters were still there, and count for a limit.
-    fn tried(&self) -> u64 {
-        self.done() + self.failed
-    }
-
     /// Whether a letter was replayed or dropped, or may have been.
     fn has_changed(&self) -> bool {
         self.done() > 0 || self.failure.as_ref().is_some_and(Error::may_have_run)
@@ -135,24 +111,17 @@ impl Swept {
     }
 }
 
-/// Replays or drops letters, and notes what was done, if anything was. If something ends it early, the report says so.
-pub async fn sweep(
-    queue: &Queue,
-    actor: &Actor,
-    way: Sweep,
-    letters: &Letters,
-    control: Control<'_>,
-) -> Noted<Swept> {
+/// Replays or drops the letters with these ids, or of the jobs with these ids, and notes what was done, if anything was. If something
+/// ends it early, the report says so.
+pub async fn sweep(queue: &Queue, actor: &Actor, way: Sweep, ids: &[JobId], stop: &Shutdown) -> Noted<Swept> {
     let operation = if way == Sweep::Drop { &DEAD_DROP } else { &DEAD_REPLAY };
-    let action = actor.action(operation);
-    let mut action = match letters {
-        Letters::Named(ids) => action.ids(ids),
-        Letters::Selected { selection, limit } => target(action, selection, *limit),
-    };
+    let mut action = actor.action(operation).ids(ids);
     if way == Sweep::ReplayAllSteps {
-        action.target.insert_str(0, "--steps all ");
+        action.target.insert_str(0, ALL_STEPS);
     }
-    let swept = carry_out(queue, way, letters, control).await;
+    let mut sweeper = Sweeper { queue, way, swept: Swept::of_none(queue.name()) };
+    let done = sweeper.named(ids, stop).await;
+    let swept = Swept { failure: done.err(), ..sweeper.swept };
     if !swept.has_changed() {
         return Noted::of_nothing(swept);
     }
@@ -160,46 +129,25 @@ pub async fn sweep(
     queue.audit().noted(&action, swept).await
 }
 
-/// Adds to an action which letters it is about.
-pub(super) fn target(action: Action, selection: &Selection, limit: Option<u64>) -> Action {
-    let filter = selection.filter.to_string();
-    let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
-    let limit = limit.map_or_else(String::new, |limit| format!(" --limit {limit}"));
-    action.target(filter + &limit)
-}
-
-async fn carry_out(queue: &Queue, way: Sweep, letters: &Letters, control: Control<'_>) -> Swept {
-    let swept = Swept::of_none(queue.name());
-    let mut sweeper = Sweeper { queue, way, control, swept };
-    let done = match letters {
-        Letters::Named(ids) => sweeper.named(ids).await,
-        Letters::Selected { selection, limit } => {
-            sweeper.selected(selection, limit.unwrap_or(u64::MAX)).await
-        }
-    };
-    Swept { failure: done.err(), ..sweeper.swept }
-}
-
 struct Sweeper<'a> {
     queue: &'a Queue,
     way: Sweep,
-    control: Control<'a>,
     swept: Swept,
 }
 
 impl Sweeper<'_> {
-    async fn named(&mut self, ids: &[JobId]) -> Result<(), Error> {
-        for (nth, id) in ids.iter().enumerate() {
-            if self.is_stopped() {
+    async fn named(&mut self, ids: &[JobId], stop: &Shutdown) -> Result<(), Error> {
+        for id in ids {
+            self.swept.interrupted = stop.is_requested();
+            if self.swept.interrupted {
                 return Ok(());
             }
             match found(self.queue.dead_letters().bare(), self.queue, id).await {
-                Ok(Some(letter)) => self.letters(&[letter]).await?,
+                Ok(Some(letter)) => self.letter(&letter).await?,
                 Ok(None) => self.missing(id).await.map_err(Error::redis(NOT_FOUND_OUT))?,
                 Err(error) if is_of_one(&error) => self.swept.fail(&id.to_string(), &error),
                 Err(error) => return Err(Error::redis(NOT_FOUND_OUT)(error)),
             }
-            (self.control.progress)(nth as u64 + 1);
         }
         Ok(())
     }
@@ -217,69 +165,24 @@ impl Sweeper<'_> {
         Ok(())
     }
 
-    async fn selected(&mut self, selection: &Selection, most: u64) -> Result<(), Error> {
-        let (dead, mut after, mut read) = (self.queue.dead_letters().bare(), None, 0);
-        while !self.is_stopped() {
-            let page = dead.selected(selection, after).await;
-            let page = page.map_err(Error::redis("failed to read the dead letters"))?;
-            self.swept.undecided += page.undecided;
-            let (mut letters, left) = (page.letters, most.saturating_sub(self.swept.tried()));
-            letters.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-            self.letters(&letters).await?;
-            read += page.read;
-            (self.control.progress)(read);
-            after = page.next.filter(|_| self.swept.tried() < most);
-            if after.is_none() {
-                break;
+    async fn letter(&mut self, letter: &DeadLetter) -> Result<(), Error> {
+        match apply(self.queue, self.way, letter).await {
+            Ok(Some(remark)) => self.swept.miss(remark),
+            Ok(None) if self.way == Sweep::Drop => self.swept.dropped += 1,
+            Ok(None) => {
+                self.swept.replayed += 1;
+                self.swept.needs_decision += u64::from(self.way == Sweep::Replay && needs_decision(letter));
+            }
+            Err(error) => {
+                let named = format!("the dead letter {} of the job {}", letter.entry, letter.job());
+                if !is_of_one(&error) {
+                    let what = format!("after {} replayed or dropped: {named}", self.swept.done());
+                    return Err(Error::redis(what)(error));
+                }
+                self.swept.fail(&named, &error);
             }
         }
         Ok(())
-    }
-
-    /// Whether somebody wants it to end; notes that.
-    fn is_stopped(&mut self) -> bool {
-        self.swept.interrupted = self.control.stop.is_requested();
-        self.swept.interrupted
-    }
-
-    async fn letters(&mut self, letters: &[DeadLetter]) -> Result<(), Error> {
-        let (queue, way) = (self.queue, self.way);
-        let (mut left, mut running) = (letters.iter(), FuturesUnordered::new());
-        let (mut refused, mut failure) = (0, None);
-        loop {
-            while failure.is_none()
-                && running.len() < AT_ONCE
-                && let Some(letter) = left.next()
-            {
-                running.push(async move { (letter, apply(queue, way, letter).await) });
-            }
-            // Also after an error: what is under way may be done, and must be counted.
-            let Some((letter, done)) = running.next().await else { break };
-            match done {
-                Ok(Some(remark)) => self.swept.miss(remark),
-                Ok(None) if way == Sweep::Drop => self.swept.dropped += 1,
-                Ok(None) => {
-                    self.swept.replayed += 1;
-                    self.swept.needs_decision += u64::from(way == Sweep::Replay && needs_decision(letter));
-                }
-                Err(error) => {
-                    let named = format!("the dead letter {} of the job {}", letter.entry, letter.job());
-                    let goes_on = is_of_one(&error);
-                    if goes_on {
-                        self.swept.fail(&named, &error);
-                        refused += 1;
-                    }
-                    // Nothing suggests that the letters of further pages will fare better.
-                    let is_hopeless = refused == letters.len() && refused >= HOPELESS;
-                    if !goes_on || is_hopeless {
-                        failure.get_or_insert((named, error));
-                    }
-                }
-            }
-        }
-        let Some((named, error)) = failure else { return Ok(()) };
-        let what = format!("after {} replayed or dropped: {named}", self.swept.done());
-        Err(Error::redis(what)(error))
     }
 }
 

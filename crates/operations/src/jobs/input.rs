@@ -5,10 +5,23 @@ use std::collections::BTreeMap;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::Serialize;
 use serde_json::{Value, json};
-use streamfleet::job::{Encoding, Envelope};
+use streamfleet::job::{Encoding, Envelope, FollowUps};
 use streamfleet_engine::admin::unpacked;
 
 use super::results;
+
+/// The fields that say when and how a job runs, and what it belongs to.
+const TERMS: [&str; 9] = [
+    "max_attempts",
+    "timeout_ms",
+    "expires_at_ms",
+    "tracking",
+    "on_success",
+    "on_failure",
+    "batch",
+    "campaign",
+    "traceparent",
+];
 
 /// The most bytes of a payload that people see unless they want all of it …
 const SHOWN_BYTES: usize = 4096;
@@ -30,6 +43,11 @@ pub struct Input {
     pub headers: BTreeMap<String, String>,
     /// The job whose end submitted this one.
     pub parent: Option<String>,
+    /// When and how it runs, and what it belongs to: its fields `max_attempts`, `timeout_ms`, `expires_at_ms`, `tracking`,
+    /// `on_success`, `on_failure`, `batch`, `campaign` (the task that has replayed it) and `traceparent`, as far as it has them.
+    pub terms: BTreeMap<String, String>,
+    /// The jobs that follow it, as it was submitted with them; null if there are none, or if they cannot be read.
+    pub then: Option<Value>,
     /// The payload as people read it; `None` if it is empty.
     #[serde(skip)]
     pub shown: Option<String>,
@@ -54,6 +72,7 @@ impl Input {
             payload: if is_cut { Value::Null } else { value(payload, encoding) },
             payload_cut: is_cut,
             headers: headers.collect(),
+            then: fields.get(b"then").filter(|then| then.len() <= FollowUps::MAX_CHAIN_BYTES).and_then(read),
             shown: Some(shown).filter(|_| !payload.is_empty()),
             ..Self::without_values(fields)
         }
@@ -71,9 +90,15 @@ impl Input {
             encoding: text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned()),
             headers: BTreeMap::new(),
             parent: text("parent"),
+            terms: TERMS.into_iter().filter_map(|name| Some((name.to_owned(), text(name)?))).collect(),
+            then: None,
             shown: None,
         }
     }
+}
+
+fn read(json: &[u8]) -> Option<Value> {
+    serde_json::from_slice(json).ok()
 }
 
 /// How a job's payload is encoded; `None` if no worker knows such an encoding.

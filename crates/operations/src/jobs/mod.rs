@@ -7,6 +7,7 @@ pub mod delayed;
 mod find;
 mod input;
 pub mod results;
+pub mod search;
 mod status;
 
 pub use batch::{AwaitedMember, Batch, batch};

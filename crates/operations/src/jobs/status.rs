@@ -48,6 +48,8 @@ pub struct Job {
     pub attempts: Vec<Attempt>,
     /// The last lines that its handler logged, oldest first.
     pub log: Vec<LogLine>,
+    /// How many lines it has logged, also those that are not kept.
+    pub logged: u64,
     /// What its handler returned.
     pub result: Option<Value>,
     /// The last error.
@@ -95,7 +97,7 @@ pub struct Attempt {
     pub ended: String,
     /// When it ended, in milliseconds since 1970.
     pub ended_ms: u64,
-    /// How long it ran, in milliseconds.
+    /// How long it took from its start to its end, in milliseconds. In a pool, the wait for a free program counts.
     pub duration_ms: u64,
     /// The worker that ran it.
     pub worker: String,
@@ -168,11 +170,12 @@ impl Job {
             due: status.due.map(rfc3339),
             due_ms: status.due.map(|time| time.as_ms()),
             entry: status.entry.map(|entry| entry.to_string()),
-            gate: status.room.clone(),
+            gate: status.waitlist.clone(),
             worker: status.worker.clone(),
             progress: status.progress.as_ref().map(progress),
             attempts: status.attempts.iter().map(attempt).collect(),
             log: status.log.iter().map(line).collect(),
+            logged: status.logged,
             result: status.result.as_ref().map(|result| results::value(result.as_bytes())),
             error: status.error.clone(),
             cancelling_since: status.cancelling.map(rfc3339),

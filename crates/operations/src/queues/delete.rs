@@ -5,7 +5,7 @@ use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{KeyCursor, Noted, QueueUse};
 
 use crate::control::outcome;
-use crate::{Actor, Control, Error, QUEUES_DELETE};
+use crate::{Actor, Control, Error, QUEUES_DELETE, counted};
 
 /// How often the keys are looked through. Only a queue that is in use has new ones each time.
 const MAX_ROUNDS: u32 = 5;
@@ -72,8 +72,9 @@ impl Deleted {
             workers => format!("live workers serve it ({})", workers.join(", ")),
         };
         Err(Error::Conflict(format!(
-            "the queue {} is in use: {workers}, {} jobs run; stop its workers first, or force it",
-            self.queue, self.running
+            "the queue {} is in use: {workers}, {}; stop its workers first, or force it",
+            self.queue,
+            counted(self.running, "job runs", "jobs run")
         )))
     }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{
     Decision, JobId, Plan, PlannedStep, Standing, StepError, StepKind, StepRecord, StepState, Timestamp,
+    Verdict,
 };
 use streamfleet_engine::admin::StepsStatus;
 
@@ -67,6 +68,8 @@ pub struct JobStep {
     pub errors: Vec<StepErrorReport>,
     /// What a person decided about it.
     pub decision: Option<StepDecision>,
+    /// What a person may decide about it now.
+    pub verdicts: Vec<&'static str>,
 }
 
 /// One error of a step.
@@ -140,13 +143,18 @@ pub(super) async fn find(queue: &Queue, id: &JobId) -> Result<Option<(JobId, Ste
 
 /// The steps that wait for a person.
 fn undecided<'a>(steps: &'a StepsStatus, plan: &'a Plan) -> impl Iterator<Item = &'a str> {
-    let waits = |kind, state| match state {
+    let waiting =
+        plan.steps().iter().filter(move |step| waits(steps, step.kind, steps.ledger.state(&step.name)));
+    waiting.map(|step| step.name.as_str())
+}
+
+/// Whether a step waits for a person.
+fn waits(steps: &StepsStatus, kind: StepKind, state: StepState) -> bool {
+    match state {
         StepState::Failed | StepState::Unknown => true,
         StepState::Started => kind == StepKind::Once && steps.dead.is_some(),
         StepState::Pending | StepState::Done | StepState::Exhausted | StepState::GivenUp => false,
-    };
-    let waiting = plan.steps().iter().filter(move |step| waits(step.kind, steps.ledger.state(&step.name)));
-    waiting.map(|step| step.name.as_str())
+    }
 }
 
 /// The steps of a job on one line.
@@ -196,5 +204,19 @@ fn report(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> JobStep {
         result: record.result.as_deref().map(results::value),
         errors: record.errors.iter().map(error).collect(),
         decision: record.decision.as_ref().map(decision),
+        verdicts: verdicts(steps, plan, step).iter().map(|verdict| verdict.as_str()).collect(),
+    }
+}
+
+/// What a person may decide about a step.
+fn verdicts(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> &'static [Verdict] {
+    let state = steps.ledger.state(&step.name);
+    // A replay runs an exhausted step again, unless somebody decides otherwise.
+    let may_change = waits(steps, step.kind, state) || state == StepState::Exhausted;
+    match () {
+        () if may_change => &Verdict::ALL,
+        // Somebody has declared it done without its result.
+        () if steps.dead.is_some() && plan.may_amend(&steps.ledger, &step.name) => &[Verdict::Done],
+        () => &[],
     }
 }

@@ -28,8 +28,10 @@ pub struct TaskFacts {
 pub async fn list(queue: &Queue, after: Option<&TaskCursor>, limit: u64) -> Result<TaskList, Error> {
     let count = usize::try_from(limit).unwrap_or(usize::MAX);
     let page = queue.tasks().page(after, count).await.map_err(Error::redis("failed to read the tasks"))?;
+    let mut items: Vec<_> = page.tasks.into_iter().map(|task| TaskReport::of(queue, task)).collect();
+    hint(queue, &mut items).await;
     Ok(TaskList {
-        items: page.tasks.into_iter().map(|task| TaskReport::of(queue, task)).collect(),
+        items,
         next: page.next.map(|next| next.to_string()),
         facts: TaskFacts { queue: queue.name().to_string(), unreadable: page.unreadable },
         former: None,
@@ -42,6 +44,29 @@ pub async fn list(queue: &Queue, after: Option<&TaskCursor>, limit: u64) -> Resu
 ///
 /// [`Error::NotFound`] if there is none with this id, or it was over 30 days ago; [`Error::Redis`].
 pub async fn show(queue: &Queue, id: &str) -> Result<TaskReport, Error> {
+    let mut report = read(queue, id).await?;
+    hint(queue, std::slice::from_mut(&mut report)).await;
+    Ok(report)
+}
+
+/// Says of tasks that are to go on what keeps them from it, if that can be found out.
+async fn hint(queue: &Queue, reports: &mut [TaskReport]) {
+    if !reports.iter().any(TaskReport::needs_somebody)
+        || !queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none())
+    {
+        return;
+    }
+    for report in reports.iter_mut().filter(|report| report.needs_somebody()) {
+        let unless = if report.is_watched() { "" } else { "unless a command or a console carries it on, " };
+        report.hint = Some(format!(
+            "no worker of the queue {} is up: {unless}this task goes on when one starts",
+            report.queue
+        ));
+    }
+}
+
+/// Reads one task, without a hint.
+pub(super) async fn read(queue: &Queue, id: &str) -> Result<TaskReport, Error> {
     let found = queue.tasks().get(id).await.map_err(Error::redis("failed to read the task"))?;
     found.map(|task| TaskReport::of(queue, task)).ok_or_else(|| unknown(queue, id))
 }

@@ -7,8 +7,8 @@ mod list;
 mod report;
 mod start;
 
-pub use change::{pause, resume, stop, undo};
-pub use follow::follow;
+pub use change::{Order, change, undo};
+pub use follow::{carry_on, follow};
 pub use list::{TaskFacts, TaskList, list, show};
 pub use report::{ReplayFacts, TaskReport};
 pub(crate) use start::{Plan, start};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet_engine::admin::{BulkAction, ReplayCounts, ReplayRules, Task, TaskAction};
+use streamfleet_engine::admin::{BulkAction, ReplayCounts, ReplayRules, Task, TaskAction, TaskState};
 
 use crate::times::rfc3339;
 
@@ -69,8 +69,11 @@ pub struct TaskReport {
     pub undecided: u64,
     /// The last error of a job, or of a part of the queue that cannot be read.
     pub error: Option<String>,
-    /// About how many it has still to look at.
-    pub left: u64,
+    /// How many of those that matched when it began it has not dealt with; null if they were not counted.
+    pub left: Option<u64>,
+    /// What keeps it from going on, and what to do; absent if nothing does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// How its jobs fare, if it replays dead letters.
     #[serde(flatten)]
     pub replay: ReplayFacts,
@@ -92,6 +95,9 @@ pub struct ReplayFacts {
     /// Jobs that tasks have replayed this often are left alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_replays: Option<u64>,
+    /// Whether all steps of its jobs run again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub all_steps: Option<bool>,
     /// How many letters it has replayed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replayed: Option<u64>,
@@ -161,14 +167,32 @@ impl TaskReport {
             undecided: counts.undecided,
             error: counts.error.clone(),
             left: task.left(),
+            hint: None,
             replay: ReplayFacts::of(&task),
             task,
         }
     }
 
-    /// Returns true if it is done, and nothing was left out by accident.
+    /// Returns true if nothing was left out by accident of all that it was to do.
     pub fn is_complete(&self) -> bool {
-        self.state == "done" && self.failed == 0 && self.error.is_none()
+        let is_stopped = matches!(self.task.state, TaskState::Stopped | TaskState::Failed);
+        self.is_settled() && !is_stopped && self.failed == 0 && self.error.is_none()
+    }
+
+    /// Returns true if it changes nothing any more: it is over, or has replayed its letters and only counts how their jobs end.
+    pub fn is_settled(&self) -> bool {
+        let is_replay = matches!(self.task.action, TaskAction::Replay(_));
+        self.task.state.is_over() || is_replay && !self.is_watched() && self.task.is_read()
+    }
+
+    /// Returns true if what it does next depends on how its jobs end. Then only workers carry it on.
+    pub fn is_watched(&self) -> bool {
+        matches!(&self.task.action, TaskAction::Replay(rules) if rules.watches())
+    }
+
+    /// Returns true if it goes on as soon as somebody carries it on.
+    pub fn needs_somebody(&self) -> bool {
+        !self.is_settled() && self.task.state != TaskState::Paused
     }
 }
 
@@ -177,13 +201,14 @@ impl ReplayFacts {
         let (TaskAction::Replay(rules), Some(counts)) = (&task.action, task.replay) else {
             return Self::default();
         };
-        let ReplayRules { canary, stop_at, max_replays, .. } = *rules;
+        let ReplayRules { canary, stop_at, max_replays, all_steps, .. } = *rules;
         let ReplayCounts { replayed, succeeded, died, died_otherwise, needs_decision, cancelled, skipped } =
             counts;
         Self {
             canary: Some(canary),
             stop_at,
             max_replays: Some(max_replays),
+            all_steps: Some(all_steps),
             replayed: Some(replayed),
             succeeded: Some(succeeded),
             died: Some(died),

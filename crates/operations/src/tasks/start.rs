@@ -46,7 +46,7 @@ pub(super) async fn reported(queue: &Queue, begun: Noted<String>) -> Result<Note
 #[expect(clippy::wildcard_enum_match_arm, reason = "every other error says why it cannot be done")]
 pub(super) fn refused(queue: &Queue, id: &str, error: TaskError) -> Error {
     match error {
-        TaskError::Redis(error) => Error::redis("the task may or may not have begun or changed")(error),
+        TaskError::Redis(error) => Error::unsure("the task may or may not have begun or changed")(error),
         TaskError::Unknown => unknown(queue, id),
         TaskError::Rules(why) => Error::invalid("body", why),
         TaskError::Change(error @ BulkError::SameQueue(_)) => Error::invalid("to", error.to_string()),

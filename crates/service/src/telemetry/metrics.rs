@@ -14,9 +14,8 @@ use super::series::{
     AlertSeries, ChildSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries, RedisSeries,
     Rendered, RuntimeSeries,
 };
-use super::unix_time::unix_seconds;
 use crate::job::{JobType, PoolName, QueueName, SinkName};
-use streamfleet::event::Event;
+use streamfleet::event::{AlertEvent, Event, ProgramEvent, QueueEvent};
 
 /// How often [`Metrics::upkeep`] must run.
 pub(crate) const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -78,10 +77,10 @@ impl Metrics {
     ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let maker = Maker::new(&recorder);
-        let mut room = PAIRS_MAX;
+        let mut left = PAIRS_MAX;
         let queues = queues.into_iter().map(|ServedQueue { name, slots, objectives }| {
             maker.gauge(&catalogue::CONCURRENCY, &[name.as_str()]).set(slots as f64);
-            (name.clone(), QueueSeries::new(&maker, name, objectives, types, &mut room))
+            (name.clone(), QueueSeries::new(&maker, name, objectives, types, &mut left))
         });
         let queues = queues.collect();
         let revision = option_env!("STREAMFLEET_REVISION").unwrap_or("unknown");
@@ -123,133 +122,33 @@ impl Metrics {
                 self.with(queue, |series| series.of(Some(job_type)).fail(kind));
             }
             Event::Lost { queue, job_type } => self.with(queue, |series| series.of(Some(job_type)).lose()),
-            Event::ChildEnded { job_type, ending } => children.ended(job_type, ending),
-            Event::PoolPrograms { pool, busy, idle, starting, leaving, memory } => {
+            Event::Queue { queue, event } => self.record_of_queue(queue, event),
+            Event::Program(ProgramEvent::ChildEnded { job_type, ending }) => children.ended(job_type, ending),
+            Event::Program(ProgramEvent::Pool { pool, busy, idle, starting, leaving, memory }) => {
                 pools.set(pool, [busy, idle, starting, leaving], memory);
             }
-            Event::PoolProgramEnded { pool, ending, why: _ } => pools.ended(pool, ending),
-            Event::RedisError { kind, error: _ } => redis.error(kind),
-            Event::RoundTrip { command, took } => redis.trip(command, took),
-            Event::Reconnected { times } => redis.reconnects.increment(times),
-            Event::Contact { alive } => redis.up.set(f64::from(u8::from(alive))),
-            Event::HookFailed { kind, hook: _, error: _ } => notification.failed(kind),
-            Event::Published { events } => notification.published.increment(events),
-            Event::NotificationsDropped { recipient, notifications } => {
-                notification.notifications_dropped(recipient, notifications)
+            Event::Program(ProgramEvent::PoolEnded { pool, ending, why: _ }) => pools.ended(pool, ending),
+            Event::Redis(event) => redis.record(event),
+            Event::Report(event) => notification.record(event),
+            Event::Alert(AlertEvent::Incidents { kind, open }) => alerts.set(kind, open),
+            Event::Alert(AlertEvent::Sent { sink, incidents: _ }) => alerts.sent(sink),
+            Event::Alert(AlertEvent::Failed { sink, why: _, is_given_up }) => {
+                alerts.failed(sink, is_given_up)
             }
-            Event::Exported { spans } => notification.spans_exported.increment(spans),
-            Event::Unexported { spans, loss, why: _ } => notification.dropped(loss, spans),
+            // The number of open incidents says it.
+            Event::Alert(AlertEvent::IncidentChanged { .. }) => {}
             Event::Stopping => draining.set(1.0),
-            Event::Incidents { kind, open } => alerts.set(kind, open),
-            Event::AlertSent { sink, incidents: _ } => alerts.sent(sink),
-            Event::AlertFailed { sink, why: _, is_given_up } => alerts.failed(sink, is_given_up),
-            // The number of open incidents says it, and a person watches a task.
-            Event::IncidentChanged { .. } | Event::TaskFailed { .. } => {}
-            Event::Joined { .. }
-            | Event::LongestRun { .. }
-            | Event::Limited { .. }
-            | Event::Fenced { .. }
-            | Event::Parked { .. }
-            | Event::Admitted { .. }
-            | Event::Sorted { .. }
-            | Event::LetOut { .. }
-            | Event::SetAside { .. }
-            | Event::ClockSetBack { .. }
-            | Event::Served { .. }
-            | Event::Unserved { .. }
-            | Event::LeaseLost { .. }
-            | Event::Claimed { .. }
-            | Event::OrphansReclaimed { .. }
-            | Event::BodiesLost { .. }
-            | Event::Promoted { .. }
-            | Event::PromoterPolled { .. }
-            | Event::Evicted { .. }
-            | Event::Archived { .. }
-            | Event::ArchiveFailed { .. }
-            | Event::Campaigns { .. }
-            | Event::CampaignStopped { .. }
-            | Event::TypeUnserved { .. }
-            | Event::UnservedTypes { .. }
-            | Event::CronTicked { .. }
-            | Event::CronSkipped { .. }
-            | Event::GroupRecreated { .. }
-            | Event::Leading { .. }
-            | Event::Read { .. }
-            | Event::QueueLength { .. }
-            | Event::Surveyed { .. } => self.record_of_queue(event),
         }
     }
 
-    /// Records an event of a queue that belongs to none of its jobs in particular.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-    fn record_of_queue(&self, event: &Event<'_>) {
-        match *event {
-            Event::Joined { queue, lease, longest_timeout } => self.with(queue, |series| {
-                series.lease.set(lease.as_secs_f64());
-                series.timeout.set(longest_timeout.as_secs_f64());
-            }),
-            Event::LongestRun { queue, elapsed } => {
-                self.with(queue, |series| series.oldest_running.set(elapsed.as_secs_f64()));
-            }
-            Event::Limited { queue, waiting } => {
-                self.with(queue, |series| series.limited.set(waiting as f64));
-            }
-            Event::SetAside { queue, .. } => self.with(queue, |series| series.set_aside.increment(1)),
-            Event::Served { queue } => self.with(queue, |series| series.served.set(1.0)),
-            Event::Unserved { queue, why: _ } => self.with(queue, |series| series.served.set(0.0)),
-            Event::ClockSetBack { queue, by: _ } => {
-                self.with(queue, |series| series.clock_set_back.increment(1));
-            }
-            Event::Fenced { queue } => self.with(queue, |series| series.fenced.increment(1)),
-            Event::Parked { queue, .. }
-            | Event::Admitted { queue, .. }
-            | Event::Sorted { queue, .. }
-            | Event::LetOut { queue, .. } => self.with(queue, |series| series.gated(event)),
-            Event::LeaseLost { queue } => self.with(queue, |series| series.leases_lost.increment(1)),
-            Event::Claimed { queue, jobs } => self.with(queue, |series| series.reclaimed.increment(jobs)),
-            Event::OrphansReclaimed { queue, count } => {
-                self.with(queue, |series| series.orphans.increment(count));
-            }
-            Event::BodiesLost { queue, entries } => {
-                self.with(queue, |series| series.bodies_lost.increment(entries));
-            }
-            Event::Promoted { queue, jobs, late } => self.with(queue, |series| {
-                series.promoted.increment(jobs);
-                series.late(late);
-            }),
-            Event::PromoterPolled { queue } => self.with(queue, |series| series.state.promoter_polled()),
-            Event::Evicted { queue, .. }
-            | Event::Archived { queue, .. }
-            | Event::ArchiveFailed { queue, .. }
-            | Event::Campaigns { queue, .. }
-            | Event::CampaignStopped { queue, .. } => {
-                self.with(queue, |series| series.letters.record(event));
-            }
-            Event::UnservedTypes { queue, types, jobs } => {
-                self.with(queue, |series| series.state.unserved(types, jobs));
-            }
-            Event::CronTicked { queue, jobs, entry: _, late: _ } => {
-                self.with(queue, |series| series.cron_ticks.increment(jobs as u64));
-            }
-            Event::CronSkipped { queue, ticks, entry: _ } => {
-                self.with(queue, |series| series.cron_skipped.increment(ticks as u64));
-            }
-            Event::GroupRecreated { queue } => {
-                self.with(queue, |series| series.groups_recreated.increment(1));
-            }
-            Event::Leading { queue, leading } => {
-                self.with(queue, |series| series.lead(leading));
-                self.shared.redis.lead(queue, leading);
-            }
-            Event::Read { queue, entries: _ } => {
-                self.with(queue, |series| series.last_poll.set(unix_seconds()));
-            }
-            Event::Surveyed { queue, snapshot, cron_overdue, took } => {
-                self.with(queue, |series| series.state.set(snapshot, cron_overdue, took));
-                snapshot.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
-            }
-            // `QueueLength`: the survey reports the same and more. `TypeUnserved`: a type that no worker knows is no label.
-            _ => {}
+    /// Records an event of a queue, and what it says about the queue's server.
+    fn record_of_queue(&self, queue: &QueueName, event: QueueEvent<'_>) {
+        self.with(queue, |series| series.record(event));
+        if let QueueEvent::Leading { leading } = event {
+            self.shared.redis.lead(queue, leading);
+        }
+        if let QueueEvent::Surveyed { snapshot, .. } = event {
+            snapshot.memory.into_iter().for_each(|memory| self.shared.redis.memory(memory));
         }
     }
 

@@ -82,7 +82,7 @@ pub(super) struct Rates {
     pub(super) exec_per_s: f64,
 }
 
-/// The same for programs that work on many jobs at once.
+/// Rates of programs that work on many jobs at once.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub(super) struct InflightRates {
     /// One such program that gets all jobs without waiting for its answers, without Redis.

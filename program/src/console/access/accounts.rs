@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use argon2::password_hash::phc::PasswordHash;
@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use streamfleet::job::QueueName;
+use streamfleet_engine::mutex::lock;
 
 use super::{Grants, Role};
 
@@ -222,7 +223,7 @@ impl AccountsFile {
     ///
     /// # Errors
     ///
-    /// As of [`Accounts::read`].
+    /// The errors of [`Accounts::read`].
     pub(in crate::console) fn open(path: &Path) -> Result<Self, InvalidAccounts> {
         let changed = changed(path);
         let accounts = Arc::new(Accounts::read(path)?);
@@ -232,7 +233,7 @@ impl AccountsFile {
 
     /// The accounts of now.
     pub(in crate::console) fn now(&self) -> Arc<Accounts> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = lock(&self.known);
         if known.looked.elapsed() >= LOOK_EVERY {
             known.looked = Instant::now();
             let changed = changed(&self.path);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
 use streamfleet_service::config::ConsoleSection;
 use streamfleet_service::server::Visitor;
@@ -21,9 +21,9 @@ use super::person::Binding;
 use super::proxy::Proxy;
 use super::session::{Key, Session, Sessions, Way};
 use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers, login};
-use crate::console::api::asked_by;
+use crate::console::api::{SESSION_PATH, asked_by};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// How many passwords of strangers are checked at once, and how many of people who have logged in from the same address. Each check
 /// takes 19 MiB.
@@ -102,6 +102,15 @@ impl Gatekeeper {
     /// The secret of the link to log in with, if there is no other way.
     pub(in crate::console) fn link(&self) -> Option<&str> {
         self.link.as_deref()
+    }
+
+    /// How people log in: with the link, with a password, or at a proxy.
+    pub(in crate::console) fn way_in(&self) -> &'static str {
+        match (&self.link, &self.accounts) {
+            (Some(_), _) => "link",
+            (None, Some(_)) => "password",
+            (None, None) => "proxy",
+        }
     }
 
     /// A name of this state of something, the same at all consoles with this key. It tells nothing about the state.
@@ -223,31 +232,19 @@ fn too_often(wait: Duration) -> Problem {
 }
 
 /// What every request passes.
-pub(super) async fn identified(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let is_https = site.gatekeeper().is_secure(request.headers());
-    let wants_page = wants_page(&request);
-    let asked_for = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    let mut response = match admitted(&site, request).await {
+pub(super) async fn identified(State(app): State<AppState>, request: Request, next: Next) -> Response {
+    let is_https = app.gatekeeper().is_secure(request.headers());
+    let mut response = match admitted(&app, request).await {
         Ok((request, who)) => asked_by(&who, next.run(request)).await,
         Err(problem) => problem.into_response(),
     };
-    if response.status() == StatusCode::UNAUTHORIZED && wants_page {
-        response = Redirect::to(&login::address(&asked_for)).into_response();
-    }
     headers::add(response.headers_mut(), is_https);
     response
 }
 
-fn wants_page(request: &Request) -> bool {
-    let accepts = request.headers().get(header::ACCEPT).and_then(|accepts| accepts.to_str().ok());
-    origin::is_safe(request.method())
-        && !request.uri().path().starts_with("/api/")
-        && accepts.is_some_and(|accepts| accepts.contains("text/html"))
-}
-
 /// Lets a request in, and says who counts as its asker: the person or program, or else the address.
-async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String), Problem> {
-    let gatekeeper = site.gatekeeper();
+async fn admitted(app: &AppState, mut request: Request) -> Result<(Request, String), Problem> {
+    let gatekeeper = app.gatekeeper();
     let is_probe = request.uri().path() == "/healthz";
     // A kubelet's probe is sent to the address of a pod.
     if !is_probe && !gatekeeper.hosts.includes(request.headers()) {
@@ -272,10 +269,10 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
     }
     let Some((person, by)) = recognized else { return Ok((request, who)) };
     // A session that has ended may end again, and a logout must not wait for Redis before it counts here.
-    let may_have_ended = request.uri().path() != "/logout";
+    let may_have_ended = !is_logout(&request);
     if let Recognized::Browser { session: Some(session), .. } = &by
         && may_have_ended
-        && gatekeeper.sessions.ended_elsewhere(session, site.broker()).await
+        && gatekeeper.sessions.ended_elsewhere(session, app.broker()).await
     {
         return Ok((request, who));
     }
@@ -290,8 +287,12 @@ async fn admitted(site: &Site, mut request: Request) -> Result<(Request, String)
         }
     }
     request.extensions_mut().insert(person);
-    request.extensions_mut().insert(site.clone());
+    request.extensions_mut().insert(app.clone());
     Ok((request, who))
+}
+
+fn is_logout(request: &Request) -> bool {
+    request.uri().path() == SESSION_PATH && request.method() == Method::DELETE
 }
 
 /// A change that our own pages did not ask for.

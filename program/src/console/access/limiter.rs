@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
+
+use streamfleet_engine::mutex::lock;
 
 /// The most keys that are remembered. Beyond that, those whose buckets are full again are forgotten, or else those whose buckets
 /// are the fullest: a new key must not wait because there are many others.
@@ -33,7 +35,7 @@ impl<K: Hash + Eq> Limiter<K> {
     }
 
     fn take_at(&self, key: K, now: Instant) -> Result<(), Duration> {
-        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.full_at);
         if buckets.len() >= MAX_KEYS && !buckets.contains_key(&key) {
             buckets.retain(|_, full_at| *full_at > now);
             if buckets.len() >= MAX_KEYS {
@@ -55,12 +57,12 @@ impl<K: Hash + Eq> Limiter<K> {
     /// How many keys are remembered.
     #[cfg(test)]
     pub(super) fn keys(&self) -> usize {
-        self.full_at.lock().unwrap_or_else(PoisonError::into_inner).len()
+        lock(&self.full_at).len()
     }
 
     /// Puts one back.
     pub(super) fn give_back(&self, key: &K) {
-        let mut buckets = self.full_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = lock(&self.full_at);
         if let Some(full_at) = buckets.get_mut(key) {
             *full_at = full_at.checked_sub(self.every).unwrap_or(*full_at);
         }

@@ -1,20 +1,18 @@
 //! Logging in and out.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier as _};
-use axum::body::{self, Body};
-use axum::extract::{ConnectInfo, Form, Query, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
-use serde::Deserialize;
+use streamfleet_engine::mutex::lock;
 use streamfleet_service::server::network_of;
 use tokio::sync::Semaphore;
 
@@ -24,21 +22,10 @@ use super::limiter::Limiter;
 use super::origin;
 use super::person::Binding;
 use super::session::Way;
-use crate::console::link::Link;
-use crate::console::pages;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
-/// The largest form of somebody who may be unknown: a name, a password and an address …
-pub(in crate::console) const MAX_OPEN_FORM_BYTES: usize = 16 * 1024;
-
-/// … the largest of others …
-pub(in crate::console) const MAX_FORM_BYTES: usize = 64 * 1024;
-
-/// … and the largest with a job's payload, which may have every byte written as three.
-pub(in crate::console) const MAX_PAYLOAD_FORM_BYTES: usize = 26 * 1024 * 1024;
-
-/// The header that a script of our pages sends in place of a form's field.
+/// The header that a browser sends with every change.
 const CSRF_HEADER: HeaderName = HeaderName::from_static("x-csrf-token");
 
 /// A hash that no password has, so that unknown names take as long as known ones.
@@ -101,7 +88,7 @@ impl Limits {
         let pair = (name.to_owned(), client);
         self.pair.give_back(&pair);
         self.address.give_back(&client);
-        let mut familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut familiar = lock(&self.familiar);
         // Only those who have a password can fill it.
         if familiar.len() >= MAX_FAMILIAR {
             familiar.clear();
@@ -111,52 +98,19 @@ impl Limits {
 
     /// Whether this person has logged in from there before.
     fn is_familiar(&self, name: &str, client: IpAddr) -> bool {
-        let familiar = self.familiar.lock().unwrap_or_else(PoisonError::into_inner);
+        let familiar = lock(&self.familiar);
         familiar.contains(&(name.to_owned(), network_of(client)))
     }
 }
 
-/// What the login page is asked with.
-#[derive(Deserialize)]
-pub(super) struct Asked {
-    /// Where to go afterwards.
-    next: Option<String>,
-    /// The secret of the link that the console printed.
-    key: Option<SecretString>,
-}
-
-/// What the login form sends.
-#[derive(Deserialize)]
-pub(super) struct Credentials {
-    name: String,
-    password: SecretString,
-    next: Option<String>,
-}
-
-/// The address of the login page from which people return to what they asked for.
-pub(super) fn address(asked_for: &str) -> String {
-    Link::to(&["login"]).with("next", asked_for).to_string()
-}
-
-/// Where to go after the login: a page of this console.
-fn destination(next: Option<&str>) -> Link {
-    next.and_then(Link::back).unwrap_or_else(|| Link::to(&[]))
-}
-
-/// Shows the form, or logs in those who have the link.
-pub(super) async fn page(
-    State(site): State<Site>,
-    Query(asked): Query<Asked>,
-    headers: HeaderMap,
-) -> Response {
-    let (gatekeeper, next) = (site.gatekeeper(), destination(asked.next.as_deref()));
-    match (gatekeeper.link(), asked.key) {
-        (Some(link), Some(key)) if is_same(link, key.expose_secret()) => {
-            begun(gatekeeper, &headers, (&crate::actor::user(), Way::Link, link.as_bytes()), &next)
-        }
-        (Some(_), _) => pages::login(next.as_str(), Some(pages::LoginRemark::UseLink)),
-        (None, _) => pages::login(next.as_str(), None),
-    }
+/// Begins a session for those who have the secret of the link that the console printed. Returns its cookie.
+pub(in crate::console) fn by_link(
+    gatekeeper: &Gatekeeper,
+    headers: &HeaderMap,
+    key: &SecretString,
+) -> Option<HeaderValue> {
+    let link = gatekeeper.link().filter(|link| is_same(link, key.expose_secret()))?;
+    Some(begun(gatekeeper, headers, (&crate::actor::user(), Way::Link, link.as_bytes())))
 }
 
 fn is_same(one: &str, other: &str) -> bool {
@@ -164,23 +118,32 @@ fn is_same(one: &str, other: &str) -> bool {
     super::digest(one) == super::digest(other)
 }
 
-/// Checks name and password.
-pub(super) async fn log_in(
-    State(site): State<Site>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-    Form(credentials): Form<Credentials>,
-) -> Response {
-    let (gatekeeper, Credentials { name, password, next }) = (site.gatekeeper(), credentials);
-    let (next, client) = (destination(next.as_deref()), gatekeeper.client(peer.ip(), &headers));
+/// Why somebody is not logged in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::console) enum NotLoggedIn {
+    /// The name or the password is wrong.
+    Wrong,
+    /// There were too many attempts. The next one may come after this time.
+    Wait(Duration),
+}
+
+/// Checks the name and the password of somebody at this address, and begins a session. Returns its cookie.
+///
+/// # Errors
+///
+/// [`NotLoggedIn`].
+pub(in crate::console) async fn by_password(
+    gatekeeper: &Gatekeeper,
+    (peer, headers): (IpAddr, &HeaderMap),
+    name: String,
+    password: SecretString,
+) -> Result<HeaderValue, NotLoggedIn> {
+    let client = gatekeeper.client(peer, headers);
     // Nobody has a longer name, and the limits keep names.
     let name = if name.len() <= MAX_NAME_BYTES { name } else { String::new() };
     if let Err(wait) = gatekeeper.logins.take(&name, client) {
         gatekeeper.logins.report(client, "too many attempts");
-        let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wait(wait)));
-        *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait.as_secs().max(1)));
-        return response;
+        return Err(NotLoggedIn::Wait(wait));
     }
     let known = gatekeeper.accounts().person(&name).and_then(|account| account.password.clone());
     let hash = known.clone().unwrap_or_else(|| NOBODY.into());
@@ -190,12 +153,10 @@ pub(super) async fn log_in(
     let is_right = verified(checking, hash.clone(), password).await && known.is_some();
     if !is_right {
         gatekeeper.logins.report(client, "the name or the password is wrong");
-        let mut response = pages::login(next.as_str(), Some(pages::LoginRemark::Wrong));
-        *response.status_mut() = StatusCode::UNPROCESSABLE_ENTITY;
-        return response;
+        return Err(NotLoggedIn::Wrong);
     }
     gatekeeper.logins.give_back(&name, client);
-    begun(gatekeeper, &headers, (&name, Way::Password, hash.expose_secret().as_bytes()), &next)
+    Ok(begun(gatekeeper, headers, (&name, Way::Password, hash.expose_secret().as_bytes())))
 }
 
 /// Checks a password, which takes long on purpose.
@@ -225,68 +186,47 @@ pub(in crate::console) fn hash_password(password: &SecretString) -> anyhow::Resu
     Ok(hash.map_err(|error| anyhow::anyhow!("failed to hash the password: {error}"))?.to_string())
 }
 
-/// Begins a session, and leads on.
+/// Begins a session. Returns its cookie.
 fn begun(
     gatekeeper: &Gatekeeper,
     headers: &HeaderMap,
     (name, way, secret): (&str, Way, &[u8]),
-    next: &Link,
-) -> Response {
+) -> HeaderValue {
     let value = gatekeeper.sessions.begin(name, way, secret);
-    let age = gatekeeper.sessions.lifetime().as_secs();
-    with_cookie(gatekeeper, headers, &value, age, Redirect::to(next.as_str()).into_response())
+    cookie(gatekeeper, headers, &value, gatekeeper.sessions.lifetime().as_secs())
 }
 
-fn with_cookie(
-    gatekeeper: &Gatekeeper,
-    headers: &HeaderMap,
-    value: &str,
-    age: u64,
-    mut response: Response,
-) -> Response {
+/// The cookie of a session, for this many seconds.
+fn cookie(gatekeeper: &Gatekeeper, headers: &HeaderMap, value: &str, age: u64) -> HeaderValue {
     let secure = if gatekeeper.is_secure(headers) { "; Secure" } else { "" };
     let name = gatekeeper.cookie_name(headers);
     let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age}{secure}");
-    let cookie = HeaderValue::from_str(&cookie).expect("it has only base64 and fixed texts");
-    response.headers_mut().append(header::SET_COOKIE, cookie);
-    response
+    HeaderValue::from_str(&cookie).expect("it has only base64 and fixed texts")
 }
 
-/// Ends the session.
-pub(super) async fn log_out(State(site): State<Site>, headers: HeaderMap) -> Response {
-    let gatekeeper = site.gatekeeper();
-    if let Some(session) = gatekeeper.session(&headers) {
-        gatekeeper.sessions.end(&session, site.broker()).await;
+/// Ends the session of a request, if it has one. Returns the cookie that takes the place of the session's.
+pub(in crate::console) async fn end_session(app: &AppState, headers: &HeaderMap) -> HeaderValue {
+    let gatekeeper = app.gatekeeper();
+    if let Some(session) = gatekeeper.session(headers) {
+        gatekeeper.sessions.end(&session, app.broker()).await;
     }
-    with_cookie(gatekeeper, &headers, "", 0, Redirect::to("/login").into_response())
+    cookie(gatekeeper, headers, "", 0)
 }
 
-/// Checks the token of a change that a browser asks for: it is in a header, or in the field `csrf` of a form. `most` bounds the form's bytes.
-pub(super) async fn from_our_page(request: Request, most: usize) -> Result<Request, Problem> {
-    let (binding, site) = (request.extensions().get::<Binding>(), request.extensions().get::<Site>());
-    let (Some(Binding(binding)), Some(site)) = (binding.cloned(), site.cloned()) else { return Ok(request) };
-    if origin::is_safe(request.method()) {
-        return Ok(request);
+/// Checks the token of a change that a browser asks for, so that no other site's page can ask for it. Programs need none.
+///
+/// # Errors
+///
+/// [`Problem`] with the status 403 if the token is missing or is not that of this session.
+pub(super) fn from_our_page(request: &Parts) -> Result<(), Problem> {
+    let (binding, app) = (request.extensions.get::<Binding>(), request.extensions.get::<AppState>());
+    let (Some(Binding(binding)), Some(app)) = (binding, app) else { return Ok(()) };
+    let token = request.headers.get(CSRF_HEADER).and_then(|token| token.to_str().ok());
+    let is_right = token.is_some_and(|token| app.gatekeeper().sessions.is_csrf(binding, token));
+    if is_right || origin::is_safe(&request.method) {
+        return Ok(());
     }
-    let is_right = |token: &str| site.gatekeeper().sessions.is_csrf(&binding, token);
-    let refused = || foreign("the form has expired; load the page again");
-    if let Some(token) = request.headers().get(CSRF_HEADER) {
-        return if token.to_str().is_ok_and(is_right) { Ok(request) } else { Err(refused()) };
-    }
-    let form = request.headers().get(header::CONTENT_TYPE).and_then(|form| form.to_str().ok());
-    if !form.is_some_and(|form| form.starts_with("application/x-www-form-urlencoded")) {
-        return Err(refused());
-    }
-    let (parts, sent) = request.into_parts();
-    let bytes = body::to_bytes(sent, most).await.map_err(|_| {
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the form is too large", "send large payloads to the API")
-    })?;
-    let token = form_urlencoded::parse(&bytes).find(|(name, _)| name == "csrf").map(|(_, token)| token);
-    if token.is_some_and(|token| is_right(&token)) {
-        Ok(Request::from_parts(parts, Body::from(bytes)))
-    } else {
-        Err(refused())
-    }
+    Err(foreign("the header X-CSRF-Token has no token of this session: GET /api/v1/session has it"))
 }
 
 #[cfg(test)]
@@ -331,13 +271,5 @@ mod tests {
             limits.report(client, "too many attempts");
         }
         assert!(limits.unreported.load(Ordering::Relaxed) > 5_000);
-    }
-
-    #[test]
-    fn a_login_leads_only_to_pages_of_the_console() {
-        assert_eq!(destination(Some("/queues/mail?tab=dead")).as_str(), "/queues/mail?tab=dead");
-        assert_eq!(destination(Some("//evil.example")).as_str(), "/");
-        assert_eq!(destination(None).as_str(), "/");
-        assert_eq!(address("/jobs?type=a b&x=1"), "/login?next=/jobs%3Ftype%3Da%20b%26x%3D1");
     }
 }

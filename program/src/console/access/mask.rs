@@ -65,8 +65,8 @@ impl Mask {
             self.hides(field.strip_prefix("h.").unwrap_or(field))
         };
         let is_hidden = || {
-            // The name of such a room does not say of which field its value is.
-            text.starts_with(FairShare::ROOM)
+            // The name of such a waiting list does not say of which field its value is.
+            text.starts_with(FairShare::WAITLIST)
                 || text.split("key:").skip(1).any(is_key)
                 || text.split("--where ").skip(1).any(|rest| self.is_looked_at(rest))
                 || ["--text ", "--error "].iter().any(|mark| text.contains(mark))
@@ -290,7 +290,7 @@ mod tests {
         let want =
             json!({"items": [{"gate": "key:h.Card=***"}, {"gate": "key:h.tenant=9"}, {"gate": "queue"}]});
         assert_eq!(listed, want);
-        // Such a room does not name its field.
+        // Such a waiting list does not name its field.
         assert_eq!(mask.about("fair:normal:=4711"), "fair:normal:=***");
         assert_eq!(Mask::new(["my/card"]).about("key:h.my/Card=4711"), "key:h.my/Card=***");
     }

@@ -2,7 +2,7 @@
 //!
 //! `Gatekeeper` finds out who asks: by a token, by the header of a trusted proxy, or by the cookie of a session (`session`),
 //! which `login` begins. `accounts` has the people and tokens of a file. A change that a browser asks for must come from our own
-//! pages (`origin`). `guard` then checks the rule of the route. `limiter` bounds how often anybody may try.
+//! pages (`origin`), and `guard` checks the rule of the route. `limiter` bounds how often anybody may try.
 
 mod accounts;
 mod gatekeeper;
@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
+use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::http::{Method, StatusCode};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 use streamfleet::job::QueueName;
@@ -30,84 +30,59 @@ pub(super) use streamfleet_operations::Role;
 
 pub(super) use self::accounts::{Accounts, InvalidAccounts, digest};
 pub(super) use self::gatekeeper::Gatekeeper;
-pub(super) use self::login::{MAX_FORM_BYTES, MAX_OPEN_FORM_BYTES, MAX_PAYLOAD_FORM_BYTES, hash_password};
+pub(super) use self::login::{NotLoggedIn, by_link, by_password, end_session, hash_password};
 pub(super) use self::mask::{ABOUT_JOBS, CAUSES, CONTENT_HASH, Mask, without_values};
 pub(super) use self::needs::Needs;
 pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::session::random_text;
-use super::api::announced;
+use super::app_state::AppState;
 use super::problem::Problem;
-use super::routes::Routes;
-use super::site::Site;
 
-/// How long a form may take to arrive.
-const FORM_WITHIN: Duration = Duration::from_secs(60);
+/// The most bytes of a body of somebody who may be unknown: a name and a password.
+const MAX_OPEN_BYTES: usize = 16 * 1024;
 
-/// How many copies of a form are in memory: as it arrives, in one piece, and as what its fields say.
-const FORM_COPIES: usize = 3;
-
-/// The routes to log in and out.
-pub(super) fn routes() -> Routes {
-    Routes::default()
-        .add(Method::GET, "/login", Needs::Nothing, login::page)
-        .add(Method::POST, "/login", Needs::Nothing, login::log_in)
-        .add(Method::POST, "/logout", Needs::Nothing, login::log_out)
-}
+/// How long a request of somebody who may be unknown may take, with its body.
+const OPEN_WITHIN: Duration = Duration::from_secs(60);
 
 /// Puts what every request must pass in front of the routes.
-pub(super) fn protected(router: Router<Site>, site: &Site) -> Router<Site> {
-    router.layer(from_fn_with_state(site.clone(), gatekeeper::identified))
+pub(super) fn protected(router: Router<AppState>, app: &AppState) -> Router<AppState> {
+    router.layer(from_fn_with_state(app.clone(), gatekeeper::identified))
 }
 
-/// Puts the rule of a route in front of it. `most` bounds the bytes of its form.
-pub(super) fn guarded(needs: Needs, most: usize, answers: MethodRouter<Site>) -> MethodRouter<Site> {
-    // Nothing else bounds the form of somebody who is not logged in.
-    let answers: MethodRouter<Site> = answers.layer(DefaultBodyLimit::max(most));
-    answers.route_layer(axum::middleware::from_fn(move |request: Request, next: Next| {
-        guard((needs, most), request, next)
-    }))
+/// Puts the rule of a route in front of it.
+pub(super) fn guarded(needs: Needs, answers: MethodRouter<AppState>) -> MethodRouter<AppState> {
+    // The routes for those who have a role read bodies with bounds of their own.
+    let answers: MethodRouter<AppState> = answers.layer(DefaultBodyLimit::max(MAX_OPEN_BYTES));
+    answers.route_layer(from_fn(move |request: Request, next: Next| guard(needs, request, next)))
 }
 
-/// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names. Only then is a form read,
-/// to see whether it is one of ours; the memory of one that has a large payload counts. What operators change goes on after a client is gone:
-/// it would otherwise be done in part, or be missing in the audit.
-async fn guard((needs, most): (Needs, usize), request: Request, next: Next) -> Response {
+/// Lets a request pass if the person who asks may do what the route needs, on the queue that its path names, and a change comes from our own
+/// pages. What operators change goes on after a client is gone: it would otherwise be done in part, or be missing in the audit.
+async fn guard(needs: Needs, request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     let queue = match queue_of(&mut parts).await {
         Ok(queue) => queue,
         Err(problem) => return problem.into_response(),
     };
-    if let Err(problem) = may(parts.extensions.get::<Person>(), needs, queue.as_ref()) {
+    let may = may(parts.extensions.get::<Person>(), needs, queue.as_ref());
+    if let Err(problem) = may.and_then(|()| login::from_our_page(&parts)) {
         return problem.into_response();
     }
-    let is_safe = origin::is_safe(&parts.method);
-    let site = parts.extensions.get::<Site>().filter(|_| !is_safe).cloned();
-    let large = site.as_ref().filter(|_| most > MAX_FORM_BYTES);
-    let bytes = announced(&parts.headers, most);
-    if let Some(Err(problem)) = large.map(|site| site.desk().hold(FORM_COPIES * bytes)) {
-        return problem.into_response();
-    }
-    let ours = login::from_our_page(Request::from_parts(parts, body), most);
-    let ours = tokio::time::timeout(FORM_WITHIN, ours).await.unwrap_or_else(|_| Err(too_slow()));
-    let answer = match ours {
-        Ok(request) => next.run(request),
-        Err(problem) => return problem.into_response(),
-    };
-    // Nothing has read the form of a token, or of somebody who is not logged in, so far: the route does.
+    let app = parts.extensions.get::<AppState>().filter(|_| !origin::is_safe(&parts.method)).cloned();
+    let answer = next.run(Request::from_parts(parts, body));
     if needs == Needs::Nothing {
-        return tokio::time::timeout(FORM_WITHIN, answer)
-            .await
-            .unwrap_or_else(|_| too_slow().into_response());
+        let answer = tokio::time::timeout(OPEN_WITHIN, answer).await;
+        return answer.unwrap_or_else(|_| too_slow().into_response());
     }
-    match site.filter(|_| needs >= Needs::Role(Role::Operator)) {
-        Some(site) => site.desk().complete(answer).await.into_response(),
+    match app.filter(|_| needs >= Needs::Role(Role::Operator)) {
+        Some(app) => app.work_limits().complete(answer).await.into_response(),
         None => answer.await,
     }
 }
 
 fn too_slow() -> Problem {
-    let why = format!("the form did not arrive within {} s", FORM_WITHIN.as_secs());
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "the form is too slow", why)
+    let why = format!("the body did not arrive within {} s", OPEN_WITHIN.as_secs());
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why)
 }
 
 fn may(person: Option<&Person>, needs: Needs, queue: Option<&QueueName>) -> Result<(), Problem> {

@@ -1,7 +1,6 @@
 //! The person or program that asks.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -40,7 +39,7 @@ impl Person {
         &self.name
     }
 
-    /// What they may do.
+    /// What they may do, and where.
     pub(in crate::console) fn grants(&self) -> &Grants {
         &self.grants
     }
@@ -112,11 +111,11 @@ impl Grants {
     }
 }
 
-/// The token that the forms of a page contain, in a hidden field `csrf`. Empty for programs, which need none.
+/// The token that a browser sends with every change. Empty for programs, which need none.
 #[derive(Debug, Clone, Default)]
 pub(in crate::console) struct Csrf(pub(in crate::console) String);
 
-/// What the token of this browser's forms is bound to. Programs have none, and need no token.
+/// What the token of this browser's changes is bound to. Programs have none, and need no token.
 #[derive(Debug, Clone)]
 pub(super) struct Binding(pub(super) Vec<u8>);
 
@@ -124,14 +123,6 @@ pub(super) struct Binding(pub(super) Vec<u8>);
 /// one.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::console) struct HasSession;
-
-impl<S: Sync> FromRequestParts<S> for Csrf {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts.extensions.get::<Self>().cloned().unwrap_or_default())
-    }
-}
 
 impl<S: Sync> FromRequestParts<S> for Person {
     type Rejection = Problem;

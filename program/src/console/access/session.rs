@@ -6,7 +6,7 @@
 //! which tells Redis later.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use sha2::Sha256;
 use streamfleet::Broker;
 use streamfleet_engine::EndedSessions;
+use streamfleet_engine::mutex::lock;
 
 use super::digest;
 
@@ -125,7 +126,7 @@ impl Sessions {
         let session: Session = serde_json::from_slice(&text).ok()?;
         let secret = secret_of(&session)?;
         self.key.sign(&[b"session", &text, &secret]).verify_slice(&signature).ok()?;
-        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = lock(&self.ended);
         (session.ends > now() && !ended.contains_key(&session.nonce)).then_some(session)
     }
 
@@ -135,7 +136,7 @@ impl Sessions {
         let answer = tokio::time::timeout(PATIENCE, ended.contains(&session.nonce, session.ends)).await;
         let Ok(Ok(has_ended)) = answer else { return false };
         for _ in 0..TOLD_AT_ONCE {
-            let untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner).first().cloned();
+            let untold = lock(&self.untold).first().cloned();
             let Some(untold) = untold else { break };
             if !self.tell(&untold, broker).await {
                 break;
@@ -157,10 +158,7 @@ impl Sessions {
         let ended = session.ended_in(broker);
         let answer = tokio::time::timeout(PATIENCE, ended.end(&session.nonce, session.ends)).await;
         let is_told = matches!(answer, Ok(Ok(())));
-        self.untold
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .retain(|untold| untold.nonce != session.nonce);
+        lock(&self.untold).retain(|untold| untold.nonce != session.nonce);
         if !is_told {
             tracing::warn!("redis has not recorded a logout: other consoles do not know of it yet");
             self.keep_untold(session);
@@ -169,7 +167,7 @@ impl Sessions {
     }
 
     fn keep_untold(&self, session: &Session) {
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untold = lock(&self.untold);
         if untold.len() < MAX_ENDED {
             untold.push(session.clone());
         }
@@ -177,7 +175,7 @@ impl Sessions {
 
     /// Ends a session in this process.
     fn end_here(&self, session: &Session) {
-        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&self.ended);
         if ended.len() >= MAX_ENDED {
             let now = now();
             ended.retain(|_, ends| *ends > now);

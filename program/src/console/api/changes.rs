@@ -15,18 +15,18 @@ use utoipa_axum::routes;
 
 use super::failure::done;
 use super::job::found;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams};
 use super::revision::{IfMatch, Revision};
-use super::sent::Sent;
 use super::weight::hold_fields;
 use crate::cancel::retention;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::enqueue::{self, Length};
 use crate::times;
 
@@ -54,19 +54,19 @@ pub(super) struct Reason {
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/cancel", tag = "jobs", request_body = Reason,
     responses((status = 200, description = "What became of the job", body = Cancelled)))]
 async fn cancel_job(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(Reason { reason }): Sent<Reason>,
+    path: PathParams,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
     // A search for a job in another lane than an entry's id implies is bounded.
-    let id = found(&site, &queue, &id).await?.id;
-    let (actor, retention) = (Actor::new(person.name(), &reason), retention(queue.name(), site.effective()));
+    let id = found(&app, &queue, &id).await?.id;
+    let (actor, retention) = (Actor::new(person.name(), &reason), retention(queue.name(), app.effective()));
     let cancelled = done(jobs::cancel(&queue, &actor, &id, retention).await)?;
     match &cancelled.outcome {
         CancelOutcome::Done | CancelOutcome::Requested | CancelOutcome::Repeated => {
-            View::of(&person, &site).json(&cancelled)
+            View::of(&person, &app).json(&cancelled)
         }
         CancelOutcome::Ended(state) => {
             Err(Problem::conflict(format!("{id} is already {state}: nothing was changed")))
@@ -81,17 +81,17 @@ async fn cancel_job(
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/delayed", tag = "jobs", params(PageParams),
     responses((status = 200, description = "A page of delayed jobs", body = DelayedList)))]
 async fn list_delayed(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(asked): QueryParams<PageParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, skip) = (place.queue(&site)?, asked.after::<u64>()?.unwrap_or(0));
+    let (queue, skip) = (path.queue(&app)?, asked.after::<u64>()?.unwrap_or(0));
     let (page, _) = delayed::list(&queue, skip, asked.limit()).await?;
     if page.facts.total == 0 {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// Reads a delayed job to change it. The inner error is about the job.
@@ -99,14 +99,14 @@ async fn list_delayed(
 /// # Errors
 ///
 /// [`Problem`] if the memory for it is not to be had, or too many others read.
-pub(in crate::console) async fn read_delayed(
-    site: &Site,
+async fn read_delayed(
+    app: &AppState,
     queue: &Queue,
     id: &JobId,
 ) -> Result<Result<DelayedJob, Error>, Problem> {
-    let read = site.desk().read(delayed::read(queue, id)).await?;
+    let read = app.work_limits().read(delayed::read(queue, id)).await?;
     if let Ok(job) = &read {
-        hold_fields(site.desk(), &job.fields, |_| false, 0)?;
+        hold_fields(app.work_limits(), &job.fields, |_| false, 0)?;
     }
     Ok(read)
 }
@@ -115,18 +115,18 @@ pub(in crate::console) async fn read_delayed(
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/run-now", tag = "jobs", request_body = Reason,
     responses((status = 200, description = "When the job is due", body = Changed)))]
 async fn run_job_now(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     based: IfMatch,
-    Sent(Reason { reason }): Sent<Reason>,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let id = found(&site, &queue, &id).await?.id;
-    let job = read_delayed(&site, &queue, &id).await??;
-    based.check(&Revision::of_job(&job, &site))?;
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let id = found(&app, &queue, &id).await?.id;
+    let job = read_delayed(&app, &queue, &id).await??;
+    based.check(&Revision::of_job(&job, &app))?;
     let changed = delayed::run_now(&queue, &Actor::new(person.name(), &reason), &job).await;
-    View::of(&person, &site).json(&done(changed)?)
+    View::of(&person, &app).json(&done(changed)?)
 }
 
 /// What to change in a delayed job.
@@ -158,27 +158,27 @@ struct Edit {
     responses((status = 200, description = "When the job is due", body = Changed),
         (status = 409, description = "The job is not delayed"), (status = 412, description = "The job has changed")))]
 async fn edit_job(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     based: IfMatch,
-    Sent(sent): Sent<Edit>,
+    JsonBody(sent): JsonBody<Edit>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
     let (mut changes, encoding) = (DelayedEdit::default().due(sent.due()?), sent.encoding()?);
     if changes.due.is_none() && sent.payload.is_none() {
         return Err(Problem::field("body", "say what to change: delay, at or payload"));
     }
-    let id = found(&site, &queue, &id).await?.id;
-    let job = read_delayed(&site, &queue, &id).await??;
+    let id = found(&app, &queue, &id).await?.id;
+    let job = read_delayed(&app, &queue, &id).await??;
     if let Some(payload) = &sent.payload {
         let encoding = encoding.or_else(|| jobs::encoding(&job.fields)).unwrap_or_default();
         changes = changes.payload(encoded(payload, encoding)?, encoding);
     }
-    based.check(&Revision::of_job(&job, &site))?;
-    let (actor, producer) = (Actor::new(person.name(), &sent.reason), site.producer(queue.clone()));
+    based.check(&Revision::of_job(&job, &app))?;
+    let (actor, producer) = (Actor::new(person.name(), &sent.reason), app.producer(queue.clone()));
     let edit = delayed::Edit { job: &job, changes: &changes, producer: &producer };
-    View::of(&person, &site).json(&done(delayed::edit(&queue, &actor, &edit).await)?)
+    View::of(&person, &app).json(&done(delayed::edit(&queue, &actor, &edit).await)?)
 }
 
 impl Edit {

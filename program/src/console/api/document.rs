@@ -7,6 +7,7 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema as _;
 
+use super::closed::name_values;
 use crate::console::access::Needs;
 use crate::console::problem::{FieldError, Problem};
 use crate::console::routes::Described;
@@ -28,10 +29,11 @@ const TAGS: [(&str, &str); 12] = [
 ];
 
 /// The parameters of paths: what they are, and an example.
-const PARAMETERS: [(&str, &str, &str); 11] = [
+const PARAMETERS: [(&str, &str, &str); 12] = [
     ("queue", "The name of the queue.", "mail"),
     ("id", "The id of the job, or the id of its stream entry.", "order-7"),
     ("step", "The name of the step.", "charge"),
+    ("group", "The fingerprint of the group, or `other`.", "0123456789abcdef"),
     ("letter", "The id of the dead letter, or of its job.", "1700000000000-0"),
     ("task", "The id of the task.", "0b5ff109"),
     ("gate", "The gate: `queue`, `type:<type>`, `key:<field>` or `key:<field>=<value>`.", "type:mail.send"),
@@ -76,8 +78,9 @@ pub(super) fn of(described: &Described) -> Value {
     {
         answer.insert("anyOf".to_owned(), answers);
     }
-    for schema in schemas.values_mut() {
+    for (name, schema) in &mut schemas {
         allow_absence(schema);
+        name_values(name, schema);
     }
     for (name, schema) in [("Problem", Problem::schema()), ("FieldError", FieldError::schema())] {
         schemas.insert(name.to_owned(), serde_json::to_value(schema).expect("a schema is JSON"));

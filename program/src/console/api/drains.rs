@@ -6,24 +6,24 @@ use axum::http::StatusCode;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::ConsumerName;
+use streamfleet_operations::workers::{self, Order, WorkerAsked};
+use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::failure::failed;
-use super::place::Place;
+use super::failure::done;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{QueryParams, ReasonParams};
-use super::sent::Sent;
-use crate::actor;
-use crate::console::access::{Needs, Person, Role};
+use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
-use crate::workers::{self, Changed, Order};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(drain_worker), Needs::Role(Role::Operator))
-        .describe(routes!(resume_worker), Needs::Role(Role::Operator))
+        .operation(&operations::WORKERS_DRAIN, routes!(drain_worker))
+        .operation(&operations::WORKERS_RESUME, routes!(resume_worker))
 }
 
 /// How to drain a worker.
@@ -45,39 +45,39 @@ struct Wanted {
 /// workers says whether it has. It needs the role on all queues that the worker serves. The request is for the one process of this
 /// name.
 #[utoipa::path(post, path = "/api/v1/workers/{worker}/drain", tag = "workers", request_body = Wanted,
-    responses((status = 200, description = "What the worker was asked for", body = Changed),
+    responses((status = 200, description = "What the worker was asked for", body = WorkerAsked),
         (status = 409, description = "The worker is of a version that cannot be drained")))]
 async fn drain_worker(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    give((&site, &person), &place.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
+    give((&app, &person), &path.get("worker")?, Order::Drain { exit: sent.exit }, &sent.reason).await
 }
 
 /// Lets a worker that drains take jobs again.
 #[utoipa::path(delete, path = "/api/v1/workers/{worker}/drain", tag = "workers", params(ReasonParams),
-    responses((status = 200, description = "What the worker was asked for", body = Changed),
+    responses((status = 200, description = "What the worker was asked for", body = WorkerAsked),
         (status = 409, description = "The worker is of a version that cannot be drained")))]
 async fn resume_worker(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    give((&site, &person), &place.get("worker")?, Order::Resume, &reason).await
+    give((&app, &person), &path.get("worker")?, Order::Resume, &reason).await
 }
 
 /// Gives an order to a worker, if the person has the role on all of its queues.
 async fn give(
-    (site, person): (&Site, &Person),
+    (app, person): (&AppState, &Person),
     name: &ConsumerName,
     order: Order,
     reason: &str,
 ) -> Result<Json<Value>, Problem> {
     let none = || Problem::not_found(format!("there is no live worker {name}"));
-    let known = workers::look_up(site.broker(), name).await.map_err(failed)?.ok_or_else(none)?;
+    let known = workers::look_up(app.broker(), name).await?.ok_or_else(none)?;
     if !workers::queues_of(&known).any(|queue| person.may(Role::Viewer, &queue)) {
         return Err(none());
     }
@@ -85,10 +85,7 @@ async fn give(
         let why = format!("this needs the role operator on all queues that {name} serves");
         return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
     }
-    let action = actor::action(person.name(), order.command(), reason);
-    match workers::ask(site.broker(), name, order, &action).await.map_err(failed)? {
-        workers::Asked::Noted(changed) => View::of(person, site).json(&changed),
-        workers::Asked::TooOld(version) => Err(Problem::conflict(workers::too_old(name, &version))),
-        workers::Asked::Unknown => Err(none()),
-    }
+    let actor = Actor::new(person.name(), reason);
+    let asked = done(workers::ask(app.broker(), &actor, name, order).await)?;
+    View::of(person, app).json(&asked)
 }

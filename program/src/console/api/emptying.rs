@@ -14,18 +14,18 @@ use streamfleet_operations::{self as operations, Actor, Control};
 use utoipa_axum::routes;
 
 use super::CHANGE_FOR;
-use super::desk::{Work, within};
 use super::failure::done;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::QueryParams;
-use super::sent::Sent;
 use super::tasks;
+use super::work_limits::{Work, within};
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -65,13 +65,13 @@ struct Purge {
         (status = 202, description = "The task that empties the queue", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
 async fn purge_queue(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Purge>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Purge>,
 ) -> Result<Response, Problem> {
-    let (queue, view) = (place.queue(&site)?, View::of(&person, &site));
-    names::must_have(&site, queue.name()).await?;
+    let (queue, view) = (path.queue(&app)?, View::of(&person, &app));
+    names::must_have(&app, queue.name()).await?;
     if !sent.dry_run {
         must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
     }
@@ -81,10 +81,10 @@ async fn purge_queue(
     if sent.dry_run || planned.planned() == 0 {
         return Ok(view.json(&planned)?.into_response());
     }
-    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
+    let retention = app.effective().config.fleet_config().worker.retention_of(queue.name());
     let (actor, input) = (Actor::new(person.name(), &sent.reason), queues::Purge { parts, retention });
     let task = done(queues::purge(&queue, &actor, &input, &planned).await)?;
-    tasks::begun(&site, &view, (&queue, &task))
+    tasks::begun(&app, &view, (&queue, &task))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -107,29 +107,29 @@ struct DeleteParams {
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}", tag = "queues", params(DeleteParams),
     responses((status = 200, description = "What was deleted", body = Deleted)))]
 async fn delete_queue(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(asked): QueryParams<DeleteParams>,
 ) -> Result<Json<Value>, Problem> {
     let DeleteParams { confirm, force, dry_run, reason } = asked;
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     // Keys without any jobs may be left of a queue that is not listed.
     if !force && !queue.bulk().has_traces().await.unwrap_or(false) {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
     if !dry_run {
         must_confirm("query.confirm", confirm.as_deref(), queue.name())?;
     }
-    let _permit = site.desk().begin(Work::Change)?;
+    let _permit = app.work_limits().begin(Work::Change)?;
     let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
     let control = Control { stop: &stop, progress: &|_| {} };
     let input = Delete { dry_run, force, confirmed: None };
-    let work = queues::delete(site.broker(), &queue, &actor, input, control);
-    let mut deleted = done(within(CHANGE_FOR, (&stop, site.stopping()), work).await)?;
+    let work = queues::delete(app.broker(), &queue, &actor, input, control);
+    let mut deleted = done(within(CHANGE_FOR, (&stop, app.stopping()), work).await)?;
     match deleted.failure.take() {
         Some(failure) => Err(failure.into()),
-        None => View::of(&person, &site).json(&deleted),
+        None => View::of(&person, &app).json(&deleted),
     }
 }
 

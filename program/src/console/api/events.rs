@@ -20,25 +20,25 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
-use super::desk::{Held, Work};
-use super::feed::{Live, Message};
+use super::feed::{Live, Message, QueueEvent};
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{PageParams, QueryParams, wrong};
-use crate::console::access::{Needs, Person, Role};
+use super::work_limits::{Held, Work};
+use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// How often a client gets a comment if nothing happens.
-const HEARTBEAT: Duration = Duration::from_secs(15);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// How long a client may listen until it has to come again, so that lost rights end.
-const LONGEST: Duration = Duration::from_secs(15 * 60);
+pub(super) const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// After how long a client should come again.
-const RETRY: Duration = Duration::from_secs(2);
+pub(super) const RETRY: Duration = Duration::from_secs(2);
 
 /// How many missed events are read at once.
 const PAGE: u64 = 200;
@@ -49,8 +49,8 @@ const OVERLAP_MS: u64 = 2000;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::EVENTS, routes!(past_events))
-        .describe(routes!(queue_events), Needs::Role(Role::Viewer))
-        .describe(routes!(all_events), Needs::Role(Role::Viewer))
+        .operation(&operations::EVENTS, routes!(queue_events))
+        .operation(&operations::EVENTS, routes!(all_events))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -88,17 +88,17 @@ impl LastEvent {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/events/past", tag = "events", params(PageParams),
     responses((status = 200, description = "A page of events", body = Events)))]
 async fn past_events(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(wanted): QueryParams<PageParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, after) = (place.queue(&site)?, wanted.after::<EntryId>()?);
+    let (queue, after) = (path.queue(&app)?, wanted.after::<EntryId>()?);
     let page = events::list(&queue, after, wanted.limit()).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// Streams the events of a queue as they happen.
@@ -108,21 +108,21 @@ async fn past_events(
 /// that events cannot be read at present.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/events", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
-    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn queue_events(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(asked): QueryParams<EventParams>,
     last: LastEvent,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let after = last.or(&asked, |id| id.parse::<EntryId>().ok())?;
-    names::must_have(&site, queue.name()).await?;
-    let held = site.desk().begin(Work::Events)?;
-    let receiver = site.desk().feeds.listen(&site, &queue).await?;
+    names::must_have(&app, queue.name()).await?;
+    let held = app.work_limits().begin(Work::Events)?;
+    let receiver = app.work_limits().feeds.listen(&app, &queue).await?;
     let missed = after.map(|after| (queue.name().clone(), Some(after)));
-    let client = Client::new((site, person), receiver, held, missed);
+    let client = Client::new((app, person), receiver, held, missed);
     Ok(answer(Client { is_single: true, ..client }))
 }
 
@@ -132,9 +132,9 @@ async fn queue_events(
 /// another order.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events",
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
-    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream")))]
+    responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn all_events(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams(asked): QueryParams<EventParams>,
     last: LastEvent,
@@ -146,17 +146,17 @@ async fn all_events(
     if let Some((queue, _)) = after.as_ref().filter(|(queue, _)| !person.may(Role::Viewer, queue)) {
         return Err(wrong("after", format!("it names the queue {queue}, which you may not see")));
     }
-    let held = site.desk().begin(Work::Events)?;
-    let receiver = site.desk().feeds.listen_to_all(&site).await?;
+    let held = app.work_limits().begin(Work::Events)?;
+    let receiver = app.work_limits().feeds.listen_to_all(&app).await?;
     let mut missed = Vec::new();
     if let Some((last, entry)) = after {
         let earlier = EntryId::new(entry.ms.saturating_sub(OVERLAP_MS), 0);
-        for queue in names::visible(&site, &person).await?.queues {
+        for queue in names::visible(&app, &person).await?.queues {
             let from = if queue == last { entry } else { earlier };
             missed.push((queue, Some(from)));
         }
     }
-    Ok(answer(Client::new((site, person), receiver, held, missed)))
+    Ok(answer(Client::new((app, person), receiver, held, missed)))
 }
 
 fn answer(client: Client) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
@@ -169,7 +169,7 @@ fn answer(client: Client) -> Sse<impl Stream<Item = Result<Event, Infallible>>> 
 
 /// Somebody who listens.
 struct Client {
-    site: Site,
+    app: AppState,
     person: Person,
     receiver: broadcast::Receiver<Message>,
     /// Queues whose missed events are still to be read, and after which entry.
@@ -188,7 +188,7 @@ struct Client {
 
 impl Client {
     fn new(
-        (site, person): (Site, Person),
+        (app, person): (AppState, Person),
         receiver: broadcast::Receiver<Message>,
         held: Held,
         missed: impl IntoIterator<Item = (QueueName, Option<EntryId>)>,
@@ -196,7 +196,7 @@ impl Client {
         // The first thing that a client gets shows that it is heard from now on.
         let hello = Event::default().comment("listening").retry(RETRY);
         Self {
-            site,
+            app,
             person,
             receiver,
             missed: missed.into_iter().collect(),
@@ -226,7 +226,7 @@ impl Client {
 
     /// Reads a page of events that were missed.
     async fn read_missed(&mut self, name: QueueName, after: Option<EntryId>) {
-        let queue = self.site.queue(name.clone());
+        let queue = self.app.queue(name.clone());
         match queue.events().page(after, PAGE).await {
             Ok(events) => {
                 if events.len() as u64 >= PAGE {
@@ -234,7 +234,7 @@ impl Client {
                     self.missed.push_front((name.clone(), last));
                 }
                 for event in events {
-                    let live = Live::of(&name, event, &self.site);
+                    let live = Live::of(&name, event, &self.app);
                     self.push(&live);
                 }
             }
@@ -248,7 +248,7 @@ impl Client {
     async fn receive(&mut self) {
         let message = tokio::select! {
             biased;
-            () = self.site.stopping().requested() => return self.end("end", "the console stops"),
+            () = self.app.stopping().requested() => return self.end("end", "the console stops"),
             () = tokio::time::sleep_until(self.until) => return self.end("end", "listen again"),
             message = self.receiver.recv() => message,
         };

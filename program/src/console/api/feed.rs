@@ -2,21 +2,23 @@
 //! hands them to everybody over a bounded channel. A client that is too slow misses events and is told so.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{EntryId, Envelope, QueueName};
 use streamfleet_engine::admin::PastEvent;
+use streamfleet_engine::mutex::lock;
 use streamfleet_operations::events::Event;
 use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use super::failure::redis;
 use super::privacy;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// How often a queue is asked for new events.
 const EVERY: Duration = Duration::from_millis(250);
@@ -62,25 +64,33 @@ pub(super) struct Live {
     hidden: String,
 }
 
+/// An event of a queue, as streams have it.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct QueueEvent {
+    #[serde(flatten)]
+    event: Event,
+    /// The queue. It comes last, in place of a field of this name.
+    queue: String,
+}
+
 impl Live {
     /// Describes an event of a queue. One that is too large loses its fields.
-    pub(super) fn of(queue: &QueueName, past: PastEvent, site: &Site) -> Self {
-        let mut event = Event::from(past);
-        let described = serde_json::to_value(&event);
-        let mut value = described.expect("an event is an object with texts as keys");
-        value["queue"] = queue.as_str().into();
+    pub(super) fn of(queue: &QueueName, past: PastEvent, app: &AppState) -> Self {
+        let shown = QueueEvent { event: Event::from(past), queue: queue.to_string() };
+        let value = serde_json::to_value(&shown).expect("an event is an object with texts as keys");
         let mut hidden = value.clone();
         privacy::hide(&mut hidden);
         let text = |mut value: Value| {
-            site.mask().apply(&mut value);
+            app.mask().apply(&mut value);
             value.to_string()
         };
         let full = text(value);
+        let mut past = shown.event.past;
         if full.len() > MAX_EVENT_BYTES {
-            event.past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
-            return Self::of(queue, event.past, site);
+            past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
+            return Self::of(queue, past, app);
         }
-        Self { queue: queue.clone(), entry: event.past.entry, full, hidden: text(hidden) }
+        Self { queue: queue.clone(), entry: past.entry, full, hidden: text(hidden) }
     }
 
     /// The event as JSON on one line.
@@ -112,18 +122,18 @@ impl Feeds {
     /// [`Problem`] if Redis does not answer.
     pub(super) async fn listen(
         &self,
-        site: &Site,
+        app: &AppState,
         queue: &Queue,
     ) -> Result<broadcast::Receiver<Message>, Problem> {
         if let Some(sender) = self.channels().queues.get(queue.name()) {
             return Ok(sender.subscribe());
         }
         let last = queue.events().last(1).await.map_err(redis("failed to read the events"))?;
-        Ok(self.read(site, queue, last.last().map(|event| event.entry)))
+        Ok(self.read(app, queue, last.last().map(|event| event.entry)))
     }
 
     /// Listens to a queue that nobody has listened to, from this entry on. Somebody else may have begun meanwhile.
-    fn read(&self, site: &Site, queue: &Queue, last: Option<EntryId>) -> broadcast::Receiver<Message> {
+    fn read(&self, app: &AppState, queue: &Queue, last: Option<EntryId>) -> broadcast::Receiver<Message> {
         let mut channels = self.channels();
         if let Some(sender) = channels.queues.get(queue.name()) {
             return sender.subscribe();
@@ -131,7 +141,7 @@ impl Feeds {
         let (sender, receiver) = broadcast::channel(BUFFERED);
         channels.queues.insert(queue.name().clone(), sender.clone());
         drop(channels);
-        self.spawn(Reader { site: site.clone(), queue: queue.clone(), sender, last }.run());
+        self.spawn(Reader { app: app.clone(), queue: queue.clone(), sender, last }.run());
         receiver
     }
 
@@ -140,14 +150,17 @@ impl Feeds {
     /// # Errors
     ///
     /// [`Problem`] if Redis does not answer.
-    pub(super) async fn listen_to_all(&self, site: &Site) -> Result<broadcast::Receiver<Message>, Problem> {
+    pub(super) async fn listen_to_all(
+        &self,
+        app: &AppState,
+    ) -> Result<broadcast::Receiver<Message>, Problem> {
         if let Some(sender) = &self.channels().all {
             return Ok(sender.subscribe());
         }
         // The readers begin before the client gets its answer, so that it misses nothing that happens afterwards.
         let mut kept = Vec::new();
-        for name in site.known().await?.queues.clone() {
-            kept.push((name.clone(), self.listen(site, &site.queue(name)).await?));
+        for name in app.known().await?.queues.clone() {
+            kept.push((name.clone(), self.listen(app, &app.queue(name)).await?));
         }
         let mut channels = self.channels();
         if let Some(sender) = &channels.all {
@@ -156,23 +169,23 @@ impl Feeds {
         let (sender, receiver) = broadcast::channel(BUFFERED);
         channels.all = Some(sender.clone());
         drop(channels);
-        self.spawn(watch_all(site.clone(), sender, kept));
+        self.spawn(watch_all(app.clone(), sender, kept));
         Ok(receiver)
     }
 
     fn channels(&self) -> MutexGuard<'_, Channels> {
-        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.channels)
     }
 
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = lock(&self.tasks);
         while tasks.try_join_next().is_some() {}
         tasks.spawn(task);
     }
 
     /// Stops reading.
     pub(super) fn stop(&self) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).abort_all();
+        lock(&self.tasks).abort_all();
     }
 
     /// Removes the channel of a queue, unless somebody listens to it.
@@ -198,7 +211,7 @@ impl Feeds {
 
 /// Reads the events of one queue.
 struct Reader {
-    site: Site,
+    app: AppState,
     queue: Queue,
     sender: broadcast::Sender<Message>,
     /// The last event that was read.
@@ -216,7 +229,7 @@ impl Reader {
                     let is_full = events.len() as u64 >= PAGE;
                     for event in events {
                         self.last = Some(event.entry);
-                        let live = Live::of(self.queue.name(), event, &self.site);
+                        let live = Live::of(self.queue.name(), event, &self.app);
                         self.send(&Message::Event(Arc::new(live)));
                     }
                     if is_full { Duration::ZERO } else { EVERY }
@@ -232,7 +245,7 @@ impl Reader {
             };
             if self.sender.receiver_count() > 0 {
                 used = Instant::now();
-            } else if used.elapsed() >= LINGER && self.site.desk().feeds.close(self.queue.name()) {
+            } else if used.elapsed() >= LINGER && self.app.work_limits().feeds.close(self.queue.name()) {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -241,7 +254,7 @@ impl Reader {
 
     /// Sends to those who listen to this queue, and to those who listen to all. That nobody does is no error.
     fn send(&self, message: &Message) {
-        let all = self.site.desk().feeds.channels().all.clone();
+        let all = self.app.work_limits().feeds.channels().all.clone();
         for sender in all.iter().chain([&self.sender]) {
             if sender.send(message.clone()).is_err() {
                 tracing::trace!("nobody listens");
@@ -252,7 +265,7 @@ impl Reader {
 
 /// Keeps all queues read as long as anybody listens to all of them.
 async fn watch_all(
-    site: Site,
+    app: AppState,
     sender: broadcast::Sender<Message>,
     mut kept: Vec<(QueueName, broadcast::Receiver<Message>)>,
 ) {
@@ -261,17 +274,17 @@ async fn watch_all(
         tokio::time::sleep(LOOK_EVERY).await;
         if sender.receiver_count() > 0 {
             used = Instant::now();
-        } else if used.elapsed() >= LINGER && site.desk().feeds.close_all() {
+        } else if used.elapsed() >= LINGER && app.work_limits().feeds.close_all() {
             return;
         }
-        let Ok(known) = site.known().await else { continue };
+        let Ok(known) = app.known().await else { continue };
         if known.missing.is_empty() {
             kept.retain(|(name, _)| known.queues.contains(name));
         }
         for name in &known.queues {
             if kept.iter().all(|(listened, _)| listened != name) {
                 // The queue is new, so all its events are.
-                let receiver = site.desk().feeds.read(&site, &site.queue(name.clone()), None);
+                let receiver = app.work_limits().feeds.read(&app, &app.queue(name.clone()), None);
                 kept.push((name.clone(), receiver));
             }
         }

@@ -10,15 +10,15 @@ use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::failure::done;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{QueryParams, ReasonParams};
-use super::sent::Sent;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -34,13 +34,17 @@ type GateList = List<Gate>;
 /// A rule for each value of a field is followed by those of its values for which jobs wait, at most 200.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/gates", tag = "gates",
     responses((status = 200, description = "The gates", body = GateList)))]
-async fn list_gates(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+async fn list_gates(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let queue = path.queue(&app)?;
     let (page, _) = gates::list(&queue).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// The limits of a gate. Those that are missing or null are removed.
@@ -88,26 +92,26 @@ impl Wanted {
 #[utoipa::path(put, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", request_body = Wanted,
     responses((status = 200, description = "The limits in effect", body = GateChanged)))]
 async fn set_gate(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, gate, limits) = (place.queue(&site)?, place.get::<GateName>("gate")?, sent.limits()?);
+    let (queue, gate, limits) = (path.queue(&app)?, path.get::<GateName>("gate")?, sent.limits()?);
     let set = gates::set_limits(&queue, &Actor::new(person.name(), &sent.reason), &gate, limits).await;
-    View::of(&person, &site).json(&done(set)?)
+    View::of(&person, &app).json(&done(set)?)
 }
 
 /// Removes the limits that were set, so that those of the workers' configuration apply again.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", params(ReasonParams),
     responses((status = 200, description = "The limits in effect", body = GateChanged)))]
 async fn clear_gate(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, gate) = (place.queue(&site)?, place.get::<GateName>("gate")?);
+    let (queue, gate) = (path.queue(&app)?, path.get::<GateName>("gate")?);
     let cleared = gates::clear_limits(&queue, &Actor::new(person.name(), &reason), &gate).await;
-    View::of(&person, &site).json(&done(cleared)?)
+    View::of(&person, &app).json(&done(cleared)?)
 }

@@ -6,27 +6,28 @@ use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::EntryId;
 use streamfleet_engine::admin::{Incident, IncidentId};
-use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, Wanted};
+use streamfleet_operations::alerts::{self, IncidentAck, IncidentPage, ListedIncident, Wanted};
 use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::failure::{done, failed};
-use super::place::Place;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, QueryParams, wrong};
-use super::sent::Sent;
-use crate::alerts::{Test, send};
-use crate::console::access::{Needs, Person, Role};
+use crate::alerts::{SinkTest, send};
+use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::ALERTS_LIST, routes!(list_incidents))
+        .operation(&operations::ALERTS_LIST, routes!(get_incident))
         .operation(&operations::ALERTS_ACK, routes!(ack_incident))
-        .describe(routes!(test_sink), Needs::Role(Role::Operator))
+        .operation(&operations::ALERTS_TEST, routes!(test_sink))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -52,7 +53,7 @@ struct ListParams {
 #[utoipa::path(get, path = "/api/v1/incidents", tag = "incidents", params(ListParams),
     responses((status = 200, description = "The incidents", body = IncidentPage)))]
 async fn list_incidents(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     QueryParams(ListParams { all, limit, after }): QueryParams<ListParams>,
 ) -> Result<Json<Value>, Problem> {
@@ -61,11 +62,26 @@ async fn list_incidents(
     }
     let wanted = Wanted { open: after.is_none(), past: all.then_some(limit.unwrap_or(query::USUAL)), after };
     let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
-    let page = alerts::list(&site.broker().incidents(), wanted, is_shown).await?;
+    let page = alerts::list(&app.broker().incidents(), wanted, is_shown).await?;
     if page.facts.unreadable > 0 {
         tracing::warn!(count = page.facts.unreadable, "incidents of another version are not listed");
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
+}
+
+/// Shows one incident, also if it is over.
+#[utoipa::path(get, path = "/api/v1/incidents/{incident}", tag = "incidents",
+    responses((status = 200, description = "The incident", body = ListedIncident)))]
+async fn get_incident(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let id = path.get::<IncidentId>("incident")?;
+    // Nobody learns whether an incident of a queue exists that they may not see.
+    let is_shown = |incident: &Incident| person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok();
+    let shown = alerts::show(&app.broker().incidents(), &id, is_shown).await?;
+    View::of(&person, &app).json(&shown)
 }
 
 /// For how long an incident is acknowledged, and why.
@@ -86,21 +102,21 @@ struct Wish {
 #[utoipa::path(post, path = "/api/v1/incidents/{incident}/ack", tag = "incidents", request_body = Wish,
     responses((status = 200, description = "Until when no reminder is sent", body = IncidentAck)))]
 async fn ack_incident(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(wish): Sent<Wish>,
+    path: PathParams,
+    JsonBody(wish): JsonBody<Wish>,
 ) -> Result<Json<Value>, Problem> {
-    let id = place.get::<IncidentId>("incident")?;
+    let id = path.get::<IncidentId>("incident")?;
     let time = wish.time.read().map_err(|why| Problem::field("/for", why))?;
-    let incidents = site.broker().incidents();
+    let incidents = app.broker().incidents();
     let wanted = Wanted { open: true, ..Wanted::default() };
     let found = alerts::find(&incidents, wanted, |incident| incident.id == id).await?;
     let none = || Problem::not_found(format!("there is no open incident {id}"));
     let known = found.open.first().ok_or_else(none)?;
     person.check_about(Role::Operator, known.incident.queue.as_ref())?;
     let actor = Actor::new(person.name(), &wish.reason);
-    View::of(&person, &site).json(&done(alerts::acknowledge(&incidents, &actor, &id, time).await)?)
+    View::of(&person, &app).json(&done(alerts::acknowledge(&incidents, &actor, &id, time).await)?)
 }
 
 /// Sends a test message to a sink of this console's configuration.
@@ -108,11 +124,15 @@ async fn ack_incident(
 /// It needs the role on all queues, since everybody who reads the sink gets the message. If the sink has not taken it, `accepted` is
 /// false, and `answer` says why.
 #[utoipa::path(post, path = "/api/v1/alerts/sinks/{sink}/test", tag = "incidents",
-    responses((status = 200, description = "What the sink answered", body = Test)))]
-async fn test_sink(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
+    responses((status = 200, description = "What the sink answered", body = SinkTest)))]
+async fn test_sink(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
     person.check_about(Role::Operator, None)?;
-    let sink = place.get::<streamfleet::job::SinkName>("sink")?;
+    let sink = path.get::<streamfleet::job::SinkName>("sink")?;
     let none = || Problem::not_found(format!("there is no sink {sink} in the configuration"));
-    let sent = send(site.effective(), &sink).await.map_err(failed)?.ok_or_else(none)?;
-    View::of(&person, &site).json(&sent)
+    let sent = send(app.effective(), &sink).await.map_err(failed)?.ok_or_else(none)?;
+    View::of(&person, &app).json(&sent)
 }

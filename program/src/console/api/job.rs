@@ -15,23 +15,23 @@ use streamfleet_operations as operations;
 use streamfleet_operations::jobs::{self, Input, Job, encoding, results};
 use utoipa_axum::routes;
 
-use super::desk::Work;
 use super::failure::{failed, redis};
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, QueryParams};
 use super::revision::Revision;
 use super::weight::{hold_decoded, hold_fields};
-use crate::console::access::{Mask, Needs, Person, Role};
+use super::work_limits::Work;
+use crate::console::access::{Mask, Person};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::STATUS, routes!(get_job))
-        .describe(routes!(get_payload), Needs::Role(Role::Viewer))
-        .describe(routes!(get_result), Needs::Role(Role::Viewer))
+        .operation(&operations::STATUS, routes!(get_payload))
+        .operation(&operations::STATUS, routes!(get_result))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -53,38 +53,38 @@ struct JobParams {
     responses((status = 200, description = "The job", body = Job,
         headers(("ETag" = String, description = "The revision of a delayed job, for If-Match")))))]
 async fn get_job(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(JobParams { wait, full }): QueryParams<JobParams>,
 ) -> Result<Response, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let mut status = found(&site, &queue, &id).await?;
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let mut status = found(&app, &queue, &id).await?;
     if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
-        wait_for(&site, &queue, &status.id, longest).await?;
-        status = found(&site, &queue, &id).await?;
+        wait_for(&app, &queue, &status.id, longest).await?;
+        status = found(&app, &queue, &id).await?;
     }
-    let view = View::of(&person, &site);
+    let view = View::of(&person, &app);
     if let Some(result) = &status.result {
-        hold_decoded(site.desk(), (result.as_bytes(), Encoding::Json), 2)?;
+        hold_decoded(app.work_limits(), (result.as_bytes(), Encoding::Json), 2)?;
     }
-    let input = match site.desk().read(queue.fields(&status)).await? {
-        Ok(Some(fields)) => Ok(Some(input_of(&site, &view, &fields, full)?)),
+    let input = match app.work_limits().read(queue.fields(&status)).await? {
+        Ok(Some(fields)) => Ok(Some(input_of(&app, &view, &fields, full)?)),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
-    let configured: Vec<QueueName> = site.effective().config.queues.keys().cloned().collect();
-    let job = jobs::status((site.broker(), &configured[..]), (&queue, &status), input).await?;
+    let configured: Vec<QueueName> = app.effective().config.queues.keys().cloned().collect();
+    let job = jobs::status((app.broker(), &configured[..]), (&queue, &status), input).await?;
     if let Some(remark) = &job.remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
     let mut response = view.json(&job)?.into_response();
     // A revision that comes back would tell others that they have guessed the former payload.
     if status.due.is_some() && view.sees_all() {
-        let delayed = site.desk().read(queue.delayed().get(&status.id)).await?;
+        let delayed = app.work_limits().read(queue.delayed().get(&status.id)).await?;
         let delayed = delayed.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
-            response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &site).header());
+            response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &app).header());
         }
     }
     Ok(response)
@@ -95,22 +95,22 @@ async fn get_job(
 /// # Errors
 ///
 /// [`Problem`] if there is no memory for it.
-fn input_of(site: &Site, view: &View<'_>, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
+fn input_of(app: &AppState, view: &View<'_>, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
     if !view.sees_payloads() {
-        hold_fields(site.desk(), fields, |_| false, 0)?;
+        hold_fields(app.work_limits(), fields, |_| false, 0)?;
         return Ok(Input::without_values(fields));
     }
     let bytes = fields.get(b"payload").map_or(0, <[u8]>::len);
     let is_decoded = is_full || bytes <= Input::MAX_DECODED;
     // It is decoded to be read, and copied to be masked.
     let times = if is_decoded { 2 } else { 0 };
-    hold_fields(site.desk(), fields, |name| is_decoded || name != b"payload", times)?;
+    hold_fields(app.work_limits(), fields, |name| is_decoded || name != b"payload", times)?;
     Ok(Input::of(fields, is_full))
 }
 
 /// Waits for the end of a job. A job that has not ended, or has left no record, is no problem here.
-async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> Result<(), Problem> {
-    let _permit = site.desk().begin(Work::Wait)?;
+async fn wait_for(app: &AppState, queue: &Queue, id: &JobId, longest: Duration) -> Result<(), Problem> {
+    let _permit = app.work_limits().begin(Work::Wait)?;
     match Producer::new(queue.clone()).wait(id, longest).await {
         Ok(_) | Err(WaitError::TimedOut { .. } | WaitError::Gone { .. }) => Ok(()),
         Err(WaitError::Broker { source, .. }) => Err(Problem::redis("failed to look up the job", &source)),
@@ -123,11 +123,11 @@ async fn wait_for(site: &Site, queue: &Queue, id: &JobId, longest: Duration) -> 
 /// # Errors
 ///
 /// [`Problem`] with the status 404 if the queue does not know it, or 429 if too many searches run.
-pub(in crate::console) async fn found(site: &Site, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
+pub(super) async fn found(app: &AppState, queue: &Queue, id: &JobId) -> Result<Status, Problem> {
     if let Some(status) = jobs::known(queue, id).await? {
         return Ok(status);
     }
-    let _permit = site.desk().begin(Work::Search)?;
+    let _permit = app.work_limits().begin(Work::Search)?;
     match jobs::find(queue, id).await? {
         Some(status) => Ok(status),
         None => Err(jobs::unknown(queue, id).await.into()),
@@ -141,16 +141,20 @@ pub(in crate::console) async fn found(site: &Site, queue: &Queue, id: &JobId) ->
     responses((status = 200, description = "The bytes of the payload", content(
         (Value = "application/json"), (Vec<u8> = "application/msgpack"), (Vec<u8> = "application/octet-stream")
     ))))]
-async fn get_payload(State(site): State<Site>, person: Person, place: Place) -> Result<Response, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let status = found(&site, &queue, &id).await?;
-    View::of(&person, &site).check_payloads()?;
-    let fields = site.desk().read(queue.fields(&status)).await?;
+async fn get_payload(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Response, Problem> {
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let status = found(&app, &queue, &id).await?;
+    View::of(&person, &app).check_payloads()?;
+    let fields = app.work_limits().read(queue.fields(&status)).await?;
     let fields = fields.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
     let fields = fields.ok_or_else(gone)?;
-    hold_fields(site.desk(), &fields, |_| false, usize::from(!site.mask().is_empty()))?;
-    let (payload, media_type) = masked(&fields, site.mask())?;
+    hold_fields(app.work_limits(), &fields, |_| false, usize::from(!app.mask().is_empty()))?;
+    let (payload, media_type) = masked(&fields, app.mask())?;
     Ok(attachment(payload, media_type, "payload"))
 }
 
@@ -184,26 +188,26 @@ fn attachment(bytes: Vec<u8>, media_type: &'static str, name: &str) -> Response 
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/result", tag = "jobs", params(WaitParams),
     responses((status = 200, description = "The result; null if there is none", body = Value)))]
 async fn get_result(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(WaitParams { wait }): QueryParams<WaitParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    let mut status = found(&site, &queue, &id).await?;
-    View::of(&person, &site).check_payloads()?;
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let mut status = found(&app, &queue, &id).await?;
+    View::of(&person, &app).check_payloads()?;
     if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
-        wait_for(&site, &queue, &status.id, longest).await?;
-        status = found(&site, &queue, &id).await?;
+        wait_for(&app, &queue, &status.id, longest).await?;
+        status = found(&app, &queue, &id).await?;
     }
     if status.state != streamfleet::job::State::Done {
         return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
     }
     if let Some(result) = &status.result {
-        hold_decoded(site.desk(), (result.as_bytes(), Encoding::Json), 1)?;
+        hold_decoded(app.work_limits(), (result.as_bytes(), Encoding::Json), 1)?;
     }
     let mut value = status.result.as_ref().map_or(Value::Null, |result| results::value(result.as_bytes()));
-    site.mask().apply_to_body(&mut value);
+    app.mask().apply_to_body(&mut value);
     Ok(Json(value))
 }
 

@@ -5,35 +5,36 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
-use indicatif::ProgressBar;
 use serde::Deserialize;
 use streamfleet::Shutdown;
-use streamfleet::job::{QueueName, State as JobState};
+use streamfleet::job::{GateName, QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
+use streamfleet_operations as operations;
+use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
-use super::desk::{Work, within};
-use super::failure::failed;
-use super::job_stream;
+use super::job_stream::{self, Line};
+use super::lines;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
-use super::query::{PageParams, QueryParams, QueuesParams, wrong};
+use super::query::{self, PageParams, QueryParams, QueuesParams, wrong};
 use super::selection::Selection;
-use crate::console::access::{Mask, Needs, Person, Role};
+use super::work_limits::{Work, within};
+use crate::console::access::{Mask, Person};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::filter::Conditions;
-use crate::jobs::{self, Facts, Page, Search, Start};
+use crate::jobs;
 
 /// How long a search may take. Then it answers with what it has found, and says so.
 pub(super) const SEARCH_FOR: Duration = Duration::from_secs(10);
 
 pub(super) fn routes() -> Routes {
     Routes::default()
-        .describe(routes!(list_jobs), Needs::Role(Role::Viewer))
-        .describe(routes!(list_queue_jobs), Needs::Role(Role::Viewer))
+        .operation(&operations::JOBS, routes!(list_jobs))
+        .operation(&operations::JOBS, routes!(list_queue_jobs))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -45,6 +46,12 @@ struct StateParams {
     state: Vec<String>,
     /// Only running jobs, the longest first.
     running: bool,
+    /// Only jobs that this worker runs. Needs `running`.
+    worker: Option<String>,
+    /// Only jobs that wait at this gate, such as `type:mail.send`.
+    #[serde(deserialize_with = "query::parsed")]
+    #[param(value_type = Option<String>)]
+    gate: Option<GateName>,
 }
 
 /// Which jobs a search is about.
@@ -61,15 +68,15 @@ type SearchParams = (StateParams, Selection, PageParams);
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(QueuesParams, StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (String = "application/x-ndjson")))))]
+        (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_jobs(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
     headers: HeaderMap,
     QueryParams((of, params)): QueryParams<(QueuesParams, SearchParams)>,
 ) -> Result<Response, Problem> {
-    let names = of.visible(&site, &person).await?;
-    answer((site, person), &headers, params, names).await
+    let names = of.visible(&app, &person).await?;
+    answer((app, person), &headers, params, names).await
 }
 
 /// Finds jobs in one queue.
@@ -82,71 +89,81 @@ async fn list_jobs(
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
     params(StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (String = "application/x-ndjson")))))]
+        (Page = "application/json"), (Line = "application/x-ndjson")))))]
 async fn list_queue_jobs(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     headers: HeaderMap,
     QueryParams(params): QueryParams<SearchParams>,
 ) -> Result<Response, Problem> {
-    let queue = place.get::<QueueName>("queue")?;
-    names::must_have(&site, &queue).await?;
-    answer((site, person), &headers, params, vec![queue]).await
+    let queue = path.get::<QueueName>("queue")?;
+    names::must_have(&app, &queue).await?;
+    answer((app, person), &headers, params, vec![queue]).await
 }
 
 /// Answers with a page, or line by line.
 async fn answer(
-    (site, person): (Site, Person),
+    (app, person): (AppState, Person),
     headers: &HeaderMap,
     params: SearchParams,
     names: Vec<QueueName>,
 ) -> Result<Response, Problem> {
     let (_, _, page) = &params;
     let (limit, given_limit) = (page.limit(), page.given_limit());
-    if !job_stream::is_wanted(headers) {
-        let search = search_of((&site, &person), params, names, limit)?;
-        let page = found(&site, &search).await?;
-        return Ok(View::of(&person, &site).json(&page)?.into_response());
+    if !lines::is_wanted(headers) {
+        let search = search_of((&app, &person), params, names, limit)?;
+        let page = found(&app, &search).await?;
+        return Ok(View::of(&person, &app).json(&page)?.into_response());
     }
     let limit = given_limit.unwrap_or(job_stream::MOST);
-    let search = search_of((&site, &person), params, names, limit)?;
+    let search = search_of((&app, &person), params, names, limit)?;
     if search.running {
         return Err(wrong("running", "it only works with a page, because the longest are known last"));
     }
-    job_stream::answer(site, person, &search).await
+    job_stream::answer(app, person, &search).await
 }
 
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
-    (site, person): (&Site, &Person),
-    (StateParams { state, running }, selection, page): SearchParams,
+    (app, person): (&AppState, &Person),
+    (StateParams { state, running, worker, gate }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
-    let after = page.after::<Start>()?;
-    let conditions = selection.conditions_of_query(&View::of(person, site))?;
-    let states = states_of(&state.join(","), running, &conditions)?;
-    let filter = filter_of(&conditions, site.mask(), "query")?;
+    let (after, view) = (page.after::<Start>()?, View::of(person, app));
+    let conditions = selection.conditions_of_query(&view)?;
+    let mut states = states_of(&state.join(","), running, &conditions)?;
+    if worker.is_some() && !running {
+        return Err(wrong("worker", "it needs running=true"));
+    }
+    if let Some(gate) = &gate {
+        view.check_gate(gate)?;
+        states.retain(|state| *state == JobState::Waiting);
+    }
+    let filter = filter_of(&conditions, app.mask(), "query")?;
+    if states.is_empty() {
+        return Err(wrong("gate", "only waiting jobs wait at a gate"));
+    }
     if running && after.is_some() {
         return Err(wrong("after", "the longest running jobs have only one page"));
     }
     if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
         return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
     }
-    Ok(Search { names, states, filter, running, limit, after })
+    Ok(Search { names, states, filter, running, worker, gate, limit, after })
 }
 
 /// Finds jobs in these queues, for a while.
-async fn found(site: &Site, search: &Search) -> Result<Page, Problem> {
+async fn found(app: &AppState, search: &Search) -> Result<Page, Problem> {
     if search.names.is_empty() {
         return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
-    let _permit = site.desk().begin(Work::Search)?;
-    let (stop, bar) = (Shutdown::new(), ProgressBar::hidden());
-    let work = jobs::find(search, site.broker(), (&stop, &bar));
-    let found = within(SEARCH_FOR, (&stop, site.stopping()), work).await;
-    Ok(found.map_err(failed)?.page())
+    let _permit = app.work_limits().begin(Work::Search)?;
+    let stop = Shutdown::new();
+    let work = search::find(search, app.broker(), (&stop, None));
+    let found = within(SEARCH_FOR, (&stop, app.stopping()), work).await;
+    Ok(found?.page())
 }
 
 /// The states to look at.
@@ -157,7 +174,7 @@ fn states_of(named: &str, running: bool, conditions: &Conditions) -> Result<Vec<
     match (&states[..], running, conditions.letters.is_empty()) {
         ([_, ..], true, _) => Err(wrong("running", "it does not work with state")),
         ([], true, true) => Ok(vec![JobState::Running]),
-        ([], false, true) => Ok(jobs::USUAL_STATES.to_vec()),
+        ([], false, true) => Ok(USUAL_STATES.to_vec()),
         ([] | [JobState::Dead], false, false) => Ok(vec![JobState::Dead]),
         ([_, ..], false, true) => Ok(states),
         (_, _, false) => Err(wrong("state", "reason, kind and group only work with dead jobs")),

@@ -16,15 +16,15 @@ use utoipa_axum::routes;
 
 use super::changes::encoded;
 use super::failure::done;
-use super::place::Place;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::revision::{IfMatch, Revision};
-use super::sent::Sent;
 use super::weight::hold_fields;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// The most changes of single values.
 const MAX_PATCHES: usize = 100;
@@ -52,6 +52,9 @@ struct Edit {
     /// Other values of fields: headers (`h.tenant`), `max_attempts`, `timeout_ms` or `tracking`.
     #[serde(default)]
     fields: BTreeMap<String, String>,
+    /// Take back all edits: every value becomes again what it was before the first edit. Nothing else works beside it.
+    #[serde(default)]
+    undo: bool,
     /// Why it is done, for the audit.
     #[serde(default)]
     reason: String,
@@ -67,28 +70,28 @@ struct Edit {
     responses((status = 200, description = "The dead letter that took its place", body = Edited),
         (status = 412, description = "Somebody else edited, replayed or dropped the dead letter")))]
 async fn edit_letter(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     based: IfMatch,
-    Sent(sent): Sent<Edit>,
+    JsonBody(sent): JsonBody<Edit>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let letter = match site.desk().read(dead::find(queue.dead_letters(), &queue, &id)).await? {
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("letter")?);
+    let letter = match app.work_limits().read(dead::find(queue.dead_letters(), &queue, &id)).await? {
         // What the change is based on is gone.
         Err(Error::NotFound(why)) if based.is_given() => return Err(gone(&why)),
         letter => letter?,
     };
     based.check(&Revision::of_letter(&letter))?;
-    let view = View::of(&person, &site);
+    let view = View::of(&person, &app);
     let mut changes = sent.edit(&letter)?;
     view.check_places(&changes.patches)?;
     // Single values are changed in the payload as it is decoded.
-    hold_fields(site.desk(), &letter.fields, |_| false, usize::from(!changes.patches.is_empty()))?;
+    hold_fields(app.work_limits(), &letter.fields, |_| false, usize::from(!changes.patches.is_empty()))?;
     if !view.sees_all() {
         changes = changes.blind();
     }
-    let edit = dead::Edit { letter: &letter, changes: &changes, schemas: site.schemas() };
+    let edit = dead::Edit { letter: &letter, changes: &changes, schemas: app.schemas() };
     let edited = dead::edit(&queue, &Actor::new(person.name(), &sent.reason), &edit).await;
     match edited {
         Ok(edited) => view.json(&done(Ok(edited))?),
@@ -117,10 +120,15 @@ impl Edit {
         for (name, value) in &self.fields {
             edit = edit.field(name, value);
         }
-        if edit == LetterEdit::default() {
-            return Err(Problem::field("body", "say what to change: payload, set, type or fields"));
+        let is_none = edit == LetterEdit::default();
+        match (is_none, self.undo) {
+            (false, false) => Ok(edit),
+            (true, true) => Ok(edit.undo()),
+            (false, true) => Err(Problem::field("/undo", "it takes back all edits, and works alone")),
+            (true, false) => {
+                Err(Problem::field("body", "say what to change: payload, set, type, fields or undo"))
+            }
         }
-        Ok(edit)
     }
 }
 

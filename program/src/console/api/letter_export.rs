@@ -12,20 +12,20 @@ use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet_engine::admin::DeadLetter;
 use streamfleet_operations as operations;
-use streamfleet_operations::dead::{self, Export};
+use streamfleet_operations::dead::{self, Export, LetterFields};
 use utoipa_axum::routes;
 
-use super::desk::{Held, Work};
 use super::letters::shown;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::QueryParams;
 use super::selection::Selection;
+use super::work_limits::{Held, Work};
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// What ends an export before its end.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -50,7 +50,7 @@ struct AllParams {
 
 /// An export that is being sent.
 struct Sending {
-    site: Site,
+    app: AppState,
     person: Person,
     queue: Queue,
     export: Export,
@@ -64,23 +64,23 @@ struct Sending {
 /// Each line has one dead letter, as it is shown alone. The letters are those that exist when the export begins. Those whose
 /// payloads the filter cannot read are left out. If the export cannot be completed, the connection ends in the middle of it.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, Selection),
-    responses((status = 200, description = "The dead letters", body = String, content_type = "application/x-ndjson")))]
+    responses((status = 200, description = "The dead letters", body = LetterFields, content_type = "application/x-ndjson")))]
 async fn export_letters(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams((wanted, selection)): QueryParams<(AllParams, Selection)>,
 ) -> Result<Response, Problem> {
-    let queue = place.queue(&site)?;
-    let filter = selection.filter_of_query(&View::of(&person, &site))?;
+    let queue = path.queue(&app)?;
+    let filter = selection.filter_of_query(&View::of(&person, &app))?;
     if filter.is_empty() && !wanted.all {
         return Err(Problem::field("query", "select dead letters by a filter, or set all to true"));
     }
-    let permit = site.desk().begin(Work::Search)?;
-    site.desk().hold(EXPORT_BYTES)?;
-    names::must_have(&site, queue.name()).await?;
+    let permit = app.work_limits().begin(Work::Search)?;
+    app.work_limits().hold(EXPORT_BYTES)?;
+    names::must_have(&app, queue.name()).await?;
     let export = dead::export(&queue, filter).await?;
-    let sending = Sending { site, person, queue, export, letters: Vec::new().into_iter(), _permit: permit };
+    let sending = Sending { app, person, queue, export, letters: Vec::new().into_iter(), _permit: permit };
     let lines = stream::try_unfold(sending, |mut sending| async move {
         let line = sending.line().await?;
         Ok::<_, Failure>(line.map(|line| (line, sending)))
@@ -95,14 +95,14 @@ impl Sending {
             if let Some(letter) = self.letters.next() {
                 break letter;
             }
-            if self.site.stopping().is_requested() {
+            if self.app.stopping().is_requested() {
                 return Err("the console stops".into());
             }
             let Some(letters) = self.export.page(&self.queue).await? else { return Ok(None) };
             self.letters = letters.into_iter();
         };
-        let view = View::of(&self.person, &self.site);
-        let shown = shown(&view, (&letter, &self.queue), &self.site, MAX_MASKED);
+        let view = View::of(&self.person, &self.app);
+        let shown = shown(&view, (&letter, &self.queue), &self.app, MAX_MASKED);
         let shown = shown.map_err(|problem| problem.detail().to_owned())?;
         Ok(Some(Bytes::from(format!("{shown}\n"))))
     }

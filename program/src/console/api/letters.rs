@@ -1,4 +1,4 @@
-//! Dead letters: lists, groups, one letter, replaying and dropping it.
+//! Dead letters: lists, one letter, replaying and dropping it.
 
 use axum::Json;
 use axum::extract::State;
@@ -9,34 +9,31 @@ use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
-use streamfleet_operations::dead::{
-    self, Field, Group, GroupFacts, Letter, LetterFacts, LetterFields, Letters, Listing, Sweep, Swept,
-};
-use streamfleet_operations::{self as operations, Actor, Control, List};
+use streamfleet_operations::dead::{self, Field, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept};
+use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::changes::Reason;
-use super::desk::{Work, within};
 use super::failure::done;
 use super::jobs::SEARCH_FOR;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, PageParams, QueryParams};
 use super::revision::Revision;
 use super::selection::Selection;
-use super::sent::Sent;
 use super::weight::hold_fields;
+use super::work_limits::{Work, within};
 use crate::console::access::{Mask, Person};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::dead::limits;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::DEAD_LIST, routes!(list_letters))
-        .operation(&operations::DEAD_GROUPS, routes!(list_groups))
         .operation(&operations::DEAD_SHOW, routes!(get_letter))
         .operation(&operations::DEAD_REPLAY, routes!(replay_letter))
         .operation(&operations::DEAD_DROP, routes!(drop_letter))
@@ -44,14 +41,14 @@ pub(super) fn routes() -> Routes {
 
 type LetterPage = List<Letter, LetterFacts>;
 
-type GroupPage = List<Group, GroupFacts>;
-
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 struct OrderParams {
     /// List the oldest dead letters first.
     oldest_first: bool,
+    /// Only dead letters of jobs that this task has replayed.
+    task: Option<String>,
 }
 
 /// Lists dead letters, newest first.
@@ -61,49 +58,22 @@ struct OrderParams {
     params(OrderParams, Selection, PageParams),
     responses((status = 200, description = "A page of dead letters", body = LetterPage)))]
 async fn list_letters(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams((order, selection, page)): QueryParams<(OrderParams, Selection, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, limit, after) = (place.queue(&site)?, page.limit(), page.after::<EntryId>()?);
-    let filter = selection.filter_of_query(&View::of(&person, &site))?;
-    let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first };
-    let _permit = site.desk().begin(Work::Search)?;
+    let (queue, limit, after) = (path.queue(&app)?, page.limit(), page.after::<EntryId>()?);
+    let filter = selection.filter_of_query(&View::of(&person, &app))?;
+    let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first, task: order.task };
+    let _permit = app.work_limits().begin(Work::Search)?;
     let stop = Shutdown::new();
     let work = dead::list(&queue, &wanted, &stop);
-    let (page, _) = within(SEARCH_FOR, (&stop, site.stopping()), work).await?;
+    let (page, _) = within(SEARCH_FOR, (&stop, app.stopping()), work).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
-}
-
-/// Counts the dead letters by what killed their jobs, the largest groups first.
-#[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups", tag = "dead letters", params(GroupParams),
-    responses((status = 200, description = "The groups", body = GroupPage)))]
-async fn list_groups(
-    State(site): State<Site>,
-    person: Person,
-    place: Place,
-    QueryParams(GroupParams { limit }): QueryParams<GroupParams>,
-) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
-    let page = dead::groups(&queue, limit.unwrap_or(query::USUAL)).await?;
-    if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
-    }
-    View::of(&person, &site).json(&page)
-}
-
-#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
-#[serde(default)]
-#[into_params(parameter_in = Query)]
-struct GroupParams {
-    /// The most groups: 50 unless told otherwise.
-    #[serde(deserialize_with = "query::some_limit")]
-    #[param(minimum = 1, maximum = 500, default = 50)]
-    limit: Option<u64>,
+    View::of(&person, &app).json(&page)
 }
 
 /// Shows a dead letter with all its fields.
@@ -112,14 +82,18 @@ struct GroupParams {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters",
     responses((status = 200, description = "The dead letter", body = LetterFields,
         headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
-async fn get_letter(State(site): State<Site>, person: Person, place: Place) -> Result<Response, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("letter")?);
-    let (view, letters) = (View::of(&person, &site), queue.dead_letters());
+async fn get_letter(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Response, Problem> {
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("letter")?);
+    let (view, letters) = (View::of(&person, &app), queue.dead_letters());
     let letters = if view.sees_payloads() { letters } else { letters.bare() };
-    let letter = site.desk().read(dead::find(letters, &queue, &id)).await??;
+    let letter = app.work_limits().read(dead::find(letters, &queue, &id)).await??;
     let is_decoded = view.sees_payloads() && !view.sees_all();
-    hold_fields(site.desk(), &letter.fields, |_| view.sees_payloads(), usize::from(is_decoded))?;
-    let report = shown(&view, (&letter, &queue), &site, usize::MAX)?;
+    hold_fields(app.work_limits(), &letter.fields, |_| view.sees_payloads(), usize::from(is_decoded))?;
+    let report = shown(&view, (&letter, &queue), &app, usize::MAX)?;
     let mut response = Json(report).into_response();
     response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
     Ok(response)
@@ -130,14 +104,14 @@ async fn get_letter(State(site): State<Site>, person: Person, place: Place) -> R
 pub(super) fn shown(
     view: &View<'_>,
     (letter, queue): (&DeadLetter, &Queue),
-    site: &Site,
+    app: &AppState,
     most: usize,
 ) -> Result<Value, Problem> {
-    let limits = limits(queue.name(), site.effective());
+    let limits = limits(queue.name(), app.effective());
     let fields = if view.sees_payloads() { LetterFields::of } else { LetterFields::without_fields };
     let mut shown = fields(letter, queue, limits);
     for field in &mut shown.fields {
-        mask(field, site.mask(), most);
+        mask(field, app.mask(), most);
     }
     view.value(&shown)
 }
@@ -178,7 +152,7 @@ impl Default for ReplayParams {
     }
 }
 
-fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
+pub(super) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
     query::by(from, |text| match text {
         "failed" => Ok(Sweep::Replay),
         "all" => Ok(Sweep::ReplayAllSteps),
@@ -192,27 +166,26 @@ fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/replay", tag = "dead letters", request_body = Reason,
     params(ReplayParams), responses((status = 200, description = "How many dead letters were replayed: one", body = Swept)))]
 async fn replay_letter(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(ReplayParams { steps }): QueryParams<ReplayParams>,
-    Sent(Reason { reason }): Sent<Reason>,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    sweep(&site, &person, &place, steps, &reason).await
+    sweep(&app, &person, &path, steps, &reason).await
 }
 
 /// Replays or drops the one letter that a request names.
 async fn sweep(
-    site: &Site,
+    app: &AppState,
     person: &Person,
-    place: &Place,
+    path: &PathParams,
     way: Sweep,
     reason: &str,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(site)?, place.get::<JobId>("letter")?);
-    let (actor, stop) = (Actor::new(person.name(), reason), Shutdown::new());
-    let control = Control { stop: &stop, progress: &|_| {} };
-    let swept = dead::sweep(&queue, &actor, way, &Letters::Named(vec![id]), control).await;
+    let (queue, id) = (path.queue(app)?, path.get::<JobId>("letter")?);
+    let actor = Actor::new(person.name(), reason);
+    let swept = dead::sweep(&queue, &actor, way, &[id], &Shutdown::new()).await;
     let mut swept = done(Ok(swept))?;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());
@@ -222,7 +195,7 @@ async fn sweep(
     }
     match swept.remarks.first() {
         Some(remark) => Err(Problem::not_found(remark)),
-        None => View::of(person, site).json(&swept),
+        None => View::of(person, app).json(&swept),
     }
 }
 
@@ -230,10 +203,10 @@ async fn sweep(
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/drop", tag = "dead letters", request_body = Reason,
     responses((status = 200, description = "How many dead letters were dropped: one", body = Swept)))]
 async fn drop_letter(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(Reason { reason }): Sent<Reason>,
+    path: PathParams,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    sweep(&site, &person, &place, Sweep::Drop, &reason).await
+    sweep(&app, &person, &path, Sweep::Drop, &reason).await
 }

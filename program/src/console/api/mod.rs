@@ -2,57 +2,64 @@
 //!
 //! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
 //! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
-//! person must not see. `desk` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
-//! remembers the queues for a second. `feed` reads live events once for all clients. `document` describes all of it.
+//! person must not see. `work_limits` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
+//! remembers the queues for a second. `link` has their addresses. `lines` answers while a search goes on. `feed` reads live events once for all clients, and
+//! `figures` what all queues have. `everywhere` has lists over all queues. `document` describes all of it.
 
+mod alerting;
+mod audit;
 mod bulk;
 mod bulk_letters;
 mod changes;
-mod desk;
+mod closed;
 mod document;
 mod drains;
 mod emptying;
 mod events;
+mod everywhere;
 mod failure;
 mod feed;
+mod figures;
 mod fleet;
 mod gates;
 mod incidents;
 mod job;
 mod job_stream;
 mod jobs;
+mod json_body;
 mod letter_edits;
 mod letter_export;
+mod letter_groups;
 mod letters;
+mod lines;
+mod link;
 mod names;
+mod path_params;
 mod pauses;
-mod place;
 mod privacy;
+mod prospects;
 mod query;
 mod queues;
 mod recurring;
 mod revision;
+mod search;
 mod selection;
-mod sent;
+mod servers;
 mod session;
 mod stats;
 mod steps;
 mod submit;
 mod tasks;
 mod weight;
+mod work_limits;
 
 use std::time::Duration;
 
 use axum::http::Method;
 
-pub(super) use self::changes::read_delayed;
-pub(super) use self::desk::{Desk, Work, asked_by, within};
-pub(super) use self::job::found;
 pub(super) use self::query::only_described;
-pub(super) use self::sent::announced;
-pub(super) use self::submit::check_own_id;
-pub(super) use self::tasks::carry_on;
-pub(super) use self::weight::{heaviest, hold_decoded, hold_fields};
+pub(super) use self::session::SESSION_PATH;
+pub(super) use self::work_limits::{WorkLimits, asked_by};
 use super::access::Needs;
 use super::routes::Routes;
 
@@ -72,6 +79,10 @@ pub(super) fn routes() -> Routes {
 /// The operations, which describe themselves.
 fn operations() -> Routes {
     Routes::default()
+        .with(session::routes())
+        .with(figures::routes())
+        .with(search::routes())
+        .with(everywhere::routes())
         .with(queues::routes())
         .with(stats::routes())
         .with(emptying::routes())
@@ -79,19 +90,23 @@ fn operations() -> Routes {
         .with(submit::routes())
         .with(jobs::routes())
         .with(job::routes())
+        .with(prospects::routes())
         .with(changes::routes())
         .with(steps::routes())
         .with(bulk::routes())
         .with(bulk_letters::routes())
         .with(letters::routes())
+        .with(letter_groups::routes())
         .with(letter_edits::routes())
         .with(letter_export::routes())
         .with(tasks::routes())
         .with(gates::routes())
         .with(recurring::routes())
         .with(incidents::routes())
+        .with(alerting::routes())
         .with(events::routes())
         .with(fleet::routes())
-        .with(session::routes())
+        .with(audit::routes())
         .with(drains::routes())
+        .with(servers::routes())
 }

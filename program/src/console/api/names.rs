@@ -4,8 +4,8 @@ use streamfleet::job::QueueName;
 
 use super::failure::redis;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// The queues that a person may see.
 pub(super) struct Visible {
@@ -19,8 +19,8 @@ pub(super) struct Visible {
 /// # Errors
 ///
 /// [`Problem`] if Redis does not answer.
-pub(super) async fn visible(site: &Site, person: &Person) -> Result<Visible, Problem> {
-    let known = site.known().await?;
+pub(super) async fn visible(app: &AppState, person: &Person) -> Result<Visible, Problem> {
+    let known = app.known().await?;
     let queues = known.queues.iter().filter(|queue| person.may(Role::Viewer, queue)).cloned().collect();
     Ok(Visible { queues, unread: known.missing.clone() })
 }
@@ -30,17 +30,17 @@ pub(super) async fn visible(site: &Site, person: &Person) -> Result<Visible, Pro
 /// # Errors
 ///
 /// [`Problem`] with the status 404, or if Redis does not answer.
-pub(super) async fn must_have(site: &Site, queue: &QueueName) -> Result<(), Problem> {
-    if site.effective().config.queues.contains_key(queue) {
+pub(super) async fn must_have(app: &AppState, queue: &QueueName) -> Result<(), Problem> {
+    if app.effective().config.queues.contains_key(queue) {
         return Ok(());
     }
     // A queue that has jobs may be newer than the list.
-    let snapshot = site.queue(queue.clone()).snapshot().await.map_err(redis("failed to count the jobs"))?;
+    let snapshot = app.queue(queue.clone()).snapshot().await.map_err(redis("failed to count the jobs"))?;
     let jobs = snapshot.jobs().saturating_add(snapshot.delayed).saturating_add(snapshot.dead);
     if jobs > 0 || snapshot.leader.is_some() {
         return Ok(());
     }
-    let known = site.known().await?;
+    let known = app.known().await?;
     // A queue that is not listed may be on a server that could not be asked.
     if known.queues.contains(queue) || !known.missing.is_empty() {
         return Ok(());

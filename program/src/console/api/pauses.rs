@@ -10,13 +10,13 @@ use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::failure::done;
-use super::place::Place;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
-use super::sent::Sent;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
@@ -81,30 +81,30 @@ fn gate(job_type: Option<&str>, key: Option<&str>) -> Result<GateName, Problem> 
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues", request_body = Pause,
     responses((status = 200, description = "What is paused", body = Paused)))]
 async fn pause_queue(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Pause>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Pause>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let time = sent.time.as_ref().map(Length::read).transpose().map_err(|why| Problem::field("/for", why))?;
     let input = gates::Pause { gate, time, is_sure: sent.confirm };
     let paused = gates::pause(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
-    View::of(&person, &site).json(&done(paused)?)
+    View::of(&person, &app).json(&done(paused)?)
 }
 
 /// Resumes a queue, or some of its jobs.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues", request_body = Resume,
     responses((status = 200, description = "What is resumed", body = Paused)))]
 async fn resume_queue(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Resume>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Resume>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let resumed = gates::resume(&queue, &Actor::new(person.name(), &sent.reason), &gate).await;
-    View::of(&person, &site).json(&done(resumed)?)
+    View::of(&person, &app).json(&done(resumed)?)
 }

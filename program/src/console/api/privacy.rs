@@ -5,30 +5,31 @@ use axum::Json;
 use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
+use streamfleet::job::GateName;
 use streamfleet_engine::admin::{Filter, Patch};
 
 use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 use crate::filter::Conditions;
 
 /// What stands in place of a hidden text.
 const HIDDEN: &str = "***";
 
 /// The keys whose values come from producers or handlers.
-const PRIVATE: [&str; 9] =
-    ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields"];
+const PRIVATE: [&str; 10] =
+    ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields", "then"];
 
 /// What a person may see.
 pub(super) struct View<'a> {
     person: &'a Person,
-    site: &'a Site,
+    app: &'a AppState,
 }
 
 impl<'a> View<'a> {
     /// The view of this person.
-    pub(super) fn of(person: &'a Person, site: &'a Site) -> Self {
-        Self { person, site }
+    pub(super) fn of(person: &'a Person, app: &'a AppState) -> Self {
+        Self { person, app }
     }
 
     /// Converts what a request asked for into what this person may see of it.
@@ -40,11 +41,11 @@ impl<'a> View<'a> {
         self.value(shape).map(Json)
     }
 
-    /// Does the same, without the answer around it.
+    /// Returns a shape as JSON that this person may see, without the answer around it.
     ///
     /// # Errors
     ///
-    /// As [`View::json`].
+    /// The errors of [`View::json`].
     pub(super) fn value(&self, shape: &impl Serialize) -> Result<Value, Problem> {
         let mut value = serde_json::to_value(shape).map_err(|error| {
             Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written", error.to_string())
@@ -69,7 +70,7 @@ impl<'a> View<'a> {
 
     /// The mask of what nobody sees.
     pub(super) fn mask(&self) -> &Mask {
-        self.site.mask()
+        self.app.mask()
     }
 
     /// Returns true if this person sees payloads, except for what is masked for everybody.
@@ -79,7 +80,7 @@ impl<'a> View<'a> {
 
     /// Returns true if nothing is hidden from this person.
     pub(super) fn sees_all(&self) -> bool {
-        self.person.sees_payloads() && self.site.mask().is_empty()
+        self.person.sees_payloads() && self.app.mask().is_empty()
     }
 
     /// Refuses conditions that would tell what is in payloads, headers or errors.
@@ -88,7 +89,7 @@ impl<'a> View<'a> {
     ///
     /// [`Problem`] that names the condition.
     pub(super) fn check(&self, conditions: &Conditions) -> Result<(), Problem> {
-        let mask = self.site.mask();
+        let mask = self.app.mask();
         // By asking often enough whether a value is greater than another one, a person would learn it.
         let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
         if !mask.is_empty() && conditions.filter().is_ok_and(looks_behind) {
@@ -99,6 +100,18 @@ impl<'a> View<'a> {
             return Ok(());
         };
         Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))
+    }
+
+    /// Refuses to look for jobs at a gate whose name has a value that this person must not see.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`].
+    pub(super) fn check_gate(&self, gate: &GateName) -> Result<(), Problem> {
+        if self.about(gate.as_str()) == gate.as_str() {
+            return Ok(());
+        }
+        Err(forbidden("the name of the gate has a value of jobs"))
     }
 
     /// Refuses to show a payload or a result as it is.

@@ -21,8 +21,8 @@ use utoipa::openapi::path::{ParameterIn, PathItem};
 
 use super::{MAX_WAIT, names};
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 use crate::times;
 
 /// The most items of a page …
@@ -68,16 +68,23 @@ impl QueuesParams {
         self.are_all() || self.queue.contains(name)
     }
 
+    /// Refuses queues that the person may not see.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] if there are any.
+    pub(super) fn check(&self, person: &Person) -> Result<(), Problem> {
+        self.queue.iter().try_for_each(|queue| person.check(Role::Viewer, Some(queue)))
+    }
+
     /// The queues that the list is about, of those that exist.
     ///
     /// # Errors
     ///
     /// [`Problem`] if the person may not see a queue that is named, or Redis does not answer.
-    pub(super) async fn visible(&self, site: &Site, person: &Person) -> Result<Vec<QueueName>, Problem> {
-        for queue in &self.queue {
-            person.check(Role::Viewer, Some(queue))?;
-        }
-        let mut names = names::visible(site, person).await?.queues;
+    pub(super) async fn visible(&self, app: &AppState, person: &Person) -> Result<Vec<QueueName>, Problem> {
+        self.check(person)?;
+        let mut names = names::visible(app, person).await?.queues;
         names.retain(|name| self.has(name));
         Ok(names)
     }
@@ -136,7 +143,10 @@ pub(super) struct ReasonParams {
 }
 
 /// Refuses requests with parameters that the operation of this path does not describe.
-pub(in crate::console) fn only_described(item: &PathItem, answers: MethodRouter<Site>) -> MethodRouter<Site> {
+pub(in crate::console) fn only_described(
+    item: &PathItem,
+    answers: MethodRouter<AppState>,
+) -> MethodRouter<AppState> {
     let known = described(item);
     answers.route_layer(from_fn(move |request: Request, next: Next| {
         let checked = check(request.uri().query().unwrap_or_default(), &known);

@@ -8,21 +8,23 @@ use serde_json::value::RawValue;
 use streamfleet::Queue;
 use streamfleet::cron::Missed;
 use streamfleet::job::{CronName, Encoding, JobType, Lane};
-use streamfleet_operations::cron::{self, NewRecurringJob, RecurringAdded, RecurringChanged, RecurringJob};
+use streamfleet_operations::cron::{
+    self, NewRecurringJob, RecurringAdded, RecurringChanged, RecurringJob, RecurringTick,
+};
 use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::changes::{Reason, encoded};
 use super::failure::done;
+use super::json_body::JsonBody;
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, QueryParams, ReasonParams};
-use super::sent::Sent;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 /// The most ticks that are shown of each recurring job.
 const MAX_TICKS: usize = 100;
@@ -30,6 +32,7 @@ const MAX_TICKS: usize = 100;
 pub(super) fn routes() -> Routes {
     Routes::default()
         .operation(&operations::CRON_LIST, routes!(list_recurring))
+        .operation(&operations::CRON_LIST, routes!(list_ticks))
         .operation(&operations::CRON_ADD, routes!(put_recurring))
         .operation(&operations::CRON_REMOVE, routes!(remove_recurring))
         .operation(&operations::CRON_PAUSE, routes!(pause_recurring))
@@ -66,17 +69,48 @@ fn ticks<'de, D: Deserializer<'de>>(from: D) -> Result<usize, D::Error> {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/cron", tag = "recurring jobs", params(TickParams),
     responses((status = 200, description = "The recurring jobs", body = RecurringList)))]
 async fn list_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(TickParams { next }): QueryParams<TickParams>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let page = cron::list(&queue, next).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
+}
+
+type TickList = List<RecurringTick>;
+
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+struct LastParams {
+    /// How many of the last ticks to list.
+    #[serde(deserialize_with = "ticks")]
+    #[param(minimum = 1, maximum = 100, default = 5)]
+    last: usize,
+}
+
+impl Default for LastParams {
+    fn default() -> Self {
+        Self { last: 5 }
+    }
+}
+
+/// Lists the last ticks of a recurring job, newest first, with what became of their jobs.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/cron/{name}/ticks", tag = "recurring jobs", params(LastParams),
+    responses((status = 200, description = "The ticks", body = TickList)))]
+async fn list_ticks(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+    QueryParams(LastParams { last }): QueryParams<LastParams>,
+) -> Result<Json<Value>, Problem> {
+    let (queue, name) = target(&app, &path)?;
+    View::of(&person, &app).json(&cron::ticks(&queue, &name, last).await?)
 }
 
 /// A recurring job.
@@ -127,77 +161,77 @@ impl Wanted {
 }
 
 /// The queue and the name of a request.
-fn target(site: &Site, place: &Place) -> Result<(Queue, CronName), Problem> {
-    Ok((place.queue(site)?, place.get("name")?))
+fn target(app: &AppState, path: &PathParams) -> Result<(Queue, CronName), Problem> {
+    Ok((path.queue(app)?, path.get("name")?))
 }
 
 /// Adds a recurring job, or replaces the one of this name. It starts now.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", request_body = Wanted,
     responses((status = 200, description = "What was saved, and when it is due next", body = RecurringAdded)))]
 async fn put_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Wanted>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, name) = target(&site, &place)?;
+    let (queue, name) = target(&app, &path)?;
     let actor = Actor::new(person.name(), &sent.reason);
-    let added = cron::add(&queue, &actor, &sent.read(name)?, site.schemas()).await;
-    View::of(&person, &site).json(&done(added)?)
+    let added = cron::add(&queue, &actor, &sent.read(name)?, app.schemas()).await;
+    View::of(&person, &app).json(&done(added)?)
 }
 
 /// Removes a recurring job. Jobs that it has submitted stay.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}/cron/{name}", tag = "recurring jobs", params(ReasonParams),
     responses((status = 200, description = "What was removed", body = RecurringChanged)))]
 async fn remove_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, name) = target(&site, &place)?;
+    let (queue, name) = target(&app, &path)?;
     let removed = cron::remove(&queue, &Actor::new(person.name(), &reason), &name).await;
-    View::of(&person, &site).json(&done(removed)?)
+    View::of(&person, &app).json(&done(removed)?)
 }
 
 /// Pauses a recurring job: it submits nothing until it is resumed.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/pause", tag = "recurring jobs", request_body = Reason,
     responses((status = 200, description = "What is paused", body = RecurringChanged)))]
 async fn pause_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(Reason { reason }): Sent<Reason>,
+    path: PathParams,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, name) = target(&site, &place)?;
+    let (queue, name) = target(&app, &path)?;
     let paused = cron::pause(&queue, &Actor::new(person.name(), &reason), &name).await;
-    View::of(&person, &site).json(&done(paused)?)
+    View::of(&person, &app).json(&done(paused)?)
 }
 
 /// Resumes a paused recurring job from now on. Ticks that were due meanwhile are not made up for.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/resume", tag = "recurring jobs", request_body = Reason,
     responses((status = 200, description = "What is resumed", body = RecurringChanged)))]
 async fn resume_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(Reason { reason }): Sent<Reason>,
+    path: PathParams,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, name) = target(&site, &place)?;
+    let (queue, name) = target(&app, &path)?;
     let resumed = cron::resume(&queue, &Actor::new(person.name(), &reason), &name).await;
-    View::of(&person, &site).json(&done(resumed)?)
+    View::of(&person, &app).json(&done(resumed)?)
 }
 
 /// Submits one job now, regardless of the schedule, even if the recurring job is paused.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/cron/{name}/run", tag = "recurring jobs", request_body = Reason,
     responses((status = 200, description = "The job that was submitted", body = RecurringChanged)))]
 async fn run_recurring(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(Reason { reason }): Sent<Reason>,
+    path: PathParams,
+    JsonBody(Reason { reason }): JsonBody<Reason>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, name) = target(&site, &place)?;
+    let (queue, name) = target(&app, &path)?;
     let submitted = cron::run(&queue, &Actor::new(person.name(), &reason), &name).await;
-    View::of(&person, &site).json(&done(submitted)?)
+    View::of(&person, &app).json(&done(submitted)?)
 }

@@ -5,8 +5,8 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode, header};
 use streamfleet_engine::admin::{DeadLetter, DelayedJob};
 
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// A revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +14,8 @@ pub(super) struct Revision(String);
 
 impl Revision {
     /// The revision of a delayed job. Those who may not see its fields cannot guess them by it.
-    pub(super) fn of_job(job: &DelayedJob, site: &Site) -> Self {
-        Self(format!("\"{}\"", site.gatekeeper().revision(&job.revision())))
+    pub(super) fn of_job(job: &DelayedJob, app: &AppState) -> Self {
+        Self(format!("\"{}\"", app.gatekeeper().revision(&job.revision())))
     }
 
     /// The revision of a letter. A letter never changes: an edited one is another entry.

@@ -94,7 +94,7 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// As [`Selection::conditions`].
+    /// The errors of [`Selection::conditions`].
     pub(super) fn filter(&self, all: bool, view: &View<'_>) -> Result<Filter, Problem> {
         let filter = filter_of(&self.conditions(view)?, view.mask(), "/filter")?;
         if filter.is_empty() && !all {
@@ -107,7 +107,7 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// As [`Selection::conditions_of_query`].
+    /// The errors of [`Selection::conditions_of_query`].
     pub(super) fn filter_of_query(&self, view: &View<'_>) -> Result<Filter, Problem> {
         filter_of(&self.conditions_of_query(view)?, view.mask(), "query")
     }

@@ -11,13 +11,13 @@ use streamfleet_operations::stats::{self, Samples, TypeList};
 use utoipa_axum::routes;
 
 use super::names;
-use super::place::Place;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{QueryParams, by};
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -28,11 +28,11 @@ pub(super) fn routes() -> Routes {
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
-struct SinceParams {
+pub(super) struct SinceParams {
     /// How far back to look, such as `10m`: at most `24h`.
     #[serde(deserialize_with = "since")]
     #[param(value_type = Option<String>, default = "1h")]
-    since: Duration,
+    pub(super) since: Duration,
 }
 
 impl Default for SinceParams {
@@ -51,32 +51,32 @@ fn since<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/stats", tag = "queues", params(SinceParams),
     responses((status = 200, description = "The samples", body = Samples)))]
 async fn list_samples(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(SinceParams { since }): QueryParams<SinceParams>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let page = stats::samples(&queue, since).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }
 
 /// Counts what the jobs of each type did, and how long they waited and ran; the types with the most attempts first.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/stats/types", tag = "queues", params(SinceParams),
     responses((status = 200, description = "The types", body = TypeList)))]
 async fn list_type_stats(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(SinceParams { since }): QueryParams<SinceParams>,
 ) -> Result<Json<Value>, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let page = stats::types(&queue, since).await?;
     if page.items.is_empty() {
-        names::must_have(&site, queue.name()).await?;
+        names::must_have(&app, queue.name()).await?;
     }
-    View::of(&person, &site).json(&page)
+    View::of(&person, &app).json(&page)
 }

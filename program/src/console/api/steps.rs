@@ -10,13 +10,13 @@ use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
 use super::failure::done;
-use super::place::Place;
+use super::json_body::JsonBody;
+use super::path_params::PathParams;
 use super::privacy::View;
-use super::sent::Sent;
 use crate::console::access::Person;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -27,9 +27,13 @@ pub(super) fn routes() -> Routes {
 /// Shows the steps of a job.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
     responses((status = 200, description = "The steps", body = JobSteps)))]
-async fn get_steps(State(site): State<Site>, person: Person, place: Place) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (place.queue(&site)?, place.get::<JobId>("id")?);
-    View::of(&person, &site).json(&list(&queue, &id).await?)
+async fn get_steps(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    View::of(&person, &app).json(&list(&queue, &id).await?)
 }
 
 /// What somebody decides about a step.
@@ -52,17 +56,17 @@ struct Sentence {
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/steps/{step}/decide", tag = "jobs", request_body = Sentence,
     responses((status = 200, description = "What the decision led to", body = StepDecided)))]
 async fn decide_step(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
-    Sent(sent): Sent<Sentence>,
+    path: PathParams,
+    JsonBody(sent): JsonBody<Sentence>,
 ) -> Result<Json<Value>, Problem> {
-    let (queue, job, step) = (place.queue(&site)?, place.get::<JobId>("id")?, place.get::<StepName>("step")?);
+    let (queue, job, step) = (path.queue(&app)?, path.get::<JobId>("id")?, path.get::<StepName>("step")?);
     let verdict = sent.verdict.parse::<Verdict>();
     let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;
     let result = sent.result.map(|result| result.to_string());
-    let retention = site.effective().config.fleet_config().worker.retention_of(queue.name());
+    let retention = app.effective().config.fleet_config().worker.retention_of(queue.name());
     let input = Decision { job, step, verdict, result, retention };
     let decided = decide(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
-    View::of(&person, &site).json(&done(decided)?)
+    View::of(&person, &app).json(&done(decided)?)
 }

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use streamfleet::job::{Encoding, Envelope};
 use streamfleet_engine::admin::read_msgpack;
 
-use super::desk::Desk;
+use super::work_limits::WorkLimits;
 use crate::console::problem::Problem;
 
 /// What a value takes in the array or object that has it, …
@@ -40,9 +40,9 @@ const FIELD_BYTES: usize = 1024;
 ///
 /// # Errors
 ///
-/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
-pub(in crate::console) fn hold_fields(
-    desk: &Desk,
+/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`WorkLimits::hold`].
+pub(super) fn hold_fields(
+    work_limits: &WorkLimits,
     fields: &Envelope,
     is_shown: impl Fn(&[u8]) -> bool,
     times: usize,
@@ -51,9 +51,9 @@ pub(in crate::console) fn hold_fields(
         let answer = if is_shown(name) { written(name) + written(value) } else { 0 };
         FIELD_BYTES + COPIES * (name.len() + value.len()) + ANSWERS * answer
     });
-    desk.hold(taken.sum())?;
+    work_limits.hold(taken.sum())?;
     let payload = fields.get(b"payload").filter(|_| times > 0);
-    desk.hold(heaviest(payload.unwrap_or_default()).saturating_mul(times))
+    work_limits.hold(heaviest(payload.unwrap_or_default()).saturating_mul(times))
 }
 
 /// How many bytes a field has in an answer: those of a text with what escapes them, or else twice as many in hexadecimal.
@@ -67,7 +67,7 @@ fn written(field: &[u8]) -> usize {
 }
 
 /// The bytes that a payload takes once it is decoded, whatever encoding it has.
-pub(in crate::console) fn heaviest(payload: &[u8]) -> usize {
+fn heaviest(payload: &[u8]) -> usize {
     weight(payload, Encoding::Json).max(weight(payload, Encoding::Msgpack))
 }
 
@@ -75,13 +75,13 @@ pub(in crate::console) fn heaviest(payload: &[u8]) -> usize {
 ///
 /// # Errors
 ///
-/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`Desk::hold`].
-pub(in crate::console) fn hold_decoded(
-    desk: &Desk,
+/// [`Problem`] with the status 413 or 429 if the memory for that is not to be had; see [`WorkLimits::hold`].
+pub(super) fn hold_decoded(
+    work_limits: &WorkLimits,
     (payload, encoding): (&[u8], Encoding),
     times: usize,
 ) -> Result<(), Problem> {
-    desk.hold(weight(payload, encoding).saturating_mul(times))
+    work_limits.hold(weight(payload, encoding).saturating_mul(times))
 }
 
 /// The bytes that a payload takes once it is decoded. Of what cannot be read, the part before that counts.
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn all_fields_of_a_letter_weigh() {
         let held = |field: &[u8], value: &[u8], shown: bool| {
-            let (desk, fields) = (Desk::default(), Envelope::new([(field, value)].into_iter()));
-            hold_fields(&desk, &fields, |_| shown, 1).map_err(|problem| problem.status().as_u16())
+            let (work_limits, fields) = (WorkLimits::default(), Envelope::new([(field, value)].into_iter()));
+            hold_fields(&work_limits, &fields, |_| shown, 1).map_err(|problem| problem.status().as_u16())
         };
         let control = vec![1; 9 << 20];
         for field in [&b"payload"[..], b"then", b"h.big"] {
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(held(b"payload", objects.as_bytes(), false), Err(413));
         assert_eq!(held(b"then", objects.as_bytes(), false), Ok(()), "it is not decoded");
         let many = vec![(&b"a"[..], &b""[..]); 200_000];
-        let many = hold_fields(&Desk::default(), &Envelope::new(many.into_iter()), |_| true, 0);
+        let many = hold_fields(&WorkLimits::default(), &Envelope::new(many.into_iter()), |_| true, 0);
         assert_eq!(many.map_err(|problem| problem.status().as_u16()), Err(413));
     }
 

@@ -1,6 +1,9 @@
 //! What follows from the class of an error.
 
 use super::*;
+use crate::handlers::pool::message::Verdict;
+use crate::handlers::pool::outcome::said;
+use crate::job::RuleAction;
 
 #[tokio::test]
 async fn a_program_may_say_that_it_does_not_know() {

@@ -15,18 +15,21 @@ impl Attempt<'_> {
     }
 
     /// Begins the step that comes first, if one is ready. Returns false if the ledger must be read before the attempt runs,
-    /// because it says why the step may not begin. Although `has_read` is false, there may be a ledger: an earlier life may
+    /// because it says why the step may not begin. Although `has_read` is false, there may be a ledger: an earlier generation may
     /// have left it, or the entry may have been delivered to this consumer before.
     ///
     /// # Errors
     ///
     /// [`Error`] if Redis refuses for its own reasons, such as a key of another type.
     pub(super) async fn begin_first(&mut self, has_read: bool) -> Result<bool, Error> {
-        let (steps, life) = (self.steps, self.delivery.job.life.to_string());
-        if self.delivery.held_lease.is_cut() || self.ledger.dropped(&life).is_some() || is_recorded_late() {
+        let (steps, generation) = (self.steps, self.delivery.job.generation.to_string());
+        if self.delivery.held_lease.is_cut()
+            || self.ledger.dropped(&generation).is_some()
+            || is_recorded_late()
+        {
             return Ok(true);
         }
-        let Next::Run(at) = steps.plan.next(&self.ledger, &life, self.now, &self.tried) else {
+        let Next::Run(at) = steps.plan.next(&self.ledger, &generation, self.now, &self.tried) else {
             return Ok(true);
         };
         let (run, plan) = (steps.run(at, &self.run), Arc::clone(&steps.text));

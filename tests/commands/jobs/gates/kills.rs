@@ -124,7 +124,7 @@ fn killed_workers_neither_exceed_the_limit_nor_lose_a_job() {
         ids.iter().all(is_done)
     });
     assert!(!kills.is_empty(), "all jobs were done before the first kill");
-    until("the rooms to be empty", Duration::from_secs(10), || {
+    until("the waiting lists to be empty", Duration::from_secs(10), || {
         number(&server, &["EXISTS", "sf:{default}:rooms:places"]) == 0
     });
     for worker in &workers {
@@ -162,7 +162,7 @@ listen = "127.0.0.1:0"
 #[test]
 fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
     const BREAKER: &str = "sf:{default}:breaker:type:test";
-    const ROOM: &str = "sf:{default}:room:type:test";
+    const LIST: &str = "sf:{default}:room:type:test";
     const LONG: Duration = Duration::from_secs(60);
     let (server, dir) = (RedisServer::start(), tempfile::tempdir().unwrap());
     let (url, repaired) = (server.url(), dir.path().join("repaired"));
@@ -179,9 +179,9 @@ fn a_breaker_goes_on_though_the_worker_of_the_job_that_it_tries_is_killed() {
     submit("fail");
     until("the breaker to open", LONG, || number(&server, &["HEXISTS", BREAKER, "until_ms"]) == 1);
     let is_tried = || number(&server, &["HEXISTS", BREAKER, "probe"]) == 1;
-    // Two that a worker reads at once may come to the room in any order. The one that hangs has to be tried first.
+    // Two that a worker reads at once may come to the waiting list in any order. The one that hangs has to be tried first.
     let hang = submit("hang");
-    until("a job to wait", LONG, || is_tried() || number(&server, &["XLEN", ROOM]) == 1);
+    until("a job to wait", LONG, || is_tried() || number(&server, &["XLEN", LIST]) == 1);
     let ids = [hang, submit("well")];
     until("a job to be tried", LONG, is_tried);
     worker.kill9();

@@ -15,12 +15,12 @@ use harness::wait::until;
 const SOON: Duration = Duration::from_secs(30);
 
 /// A configuration with the schema of the type `test` beside it.
-struct Desk {
+struct Cli {
     server: RedisServer,
     folder: TempDir,
 }
 
-impl Desk {
+impl Cli {
     fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("schemas")).unwrap();
@@ -61,34 +61,34 @@ impl Desk {
 
 #[test]
 fn a_single_job_is_refused_with_the_name_of_its_field() {
-    let desk = Desk::open();
-    desk.refuses(&["enqueue", "test", BAD], WRONG);
-    desk.refuses(&["enqueue", "test", BAD, "--encoding", "msgpack"], WRONG);
-    desk.refuses(&["enqueue", "test"], "null is not of type \"object\"");
-    desk.refuses(&["enqueue", "other", "--then", "[{\"type\":\"test\",\"payload\":{}}]"], "/to: is required");
-    assert_eq!(desk.length(STREAM), 0);
-    assert_eq!(desk.run(&["enqueue", "test", GOOD], "").code, Some(0));
-    assert_eq!(desk.run(&["enqueue", "other", BAD], "").code, Some(0));
-    assert_eq!(desk.length(STREAM), 2);
+    let cli = Cli::open();
+    cli.refuses(&["enqueue", "test", BAD], WRONG);
+    cli.refuses(&["enqueue", "test", BAD, "--encoding", "msgpack"], WRONG);
+    cli.refuses(&["enqueue", "test"], "null is not of type \"object\"");
+    cli.refuses(&["enqueue", "other", "--then", "[{\"type\":\"test\",\"payload\":{}}]"], "/to: is required");
+    assert_eq!(cli.length(STREAM), 0);
+    assert_eq!(cli.run(&["enqueue", "test", GOOD], "").code, Some(0));
+    assert_eq!(cli.run(&["enqueue", "other", BAD], "").code, Some(0));
+    assert_eq!(cli.length(STREAM), 2);
 }
 
 #[test]
 fn a_bulk_names_the_line_that_does_not_fit() {
-    let desk = Desk::open();
+    let cli = Cli::open();
     let line = |payload: &str| format!("{{\"type\":\"test\",\"payload\":{payload}}}\n");
     let bad = format!("{}{}", line(BAD), line(GOOD));
-    let first = desk.run(&["enqueue", "--bulk"], &bad);
-    assert_eq!((first.code, desk.length(STREAM)), (Some(1), 0), "{first:?}");
+    let first = cli.run(&["enqueue", "--bulk"], &bad);
+    assert_eq!((first.code, cli.length(STREAM)), (Some(1), 0), "{first:?}");
     assert!(
         first.stderr.contains(&format!("no job was accepted: line 1 is not a valid job: {WRONG}")),
         "{first:?}"
     );
     let many = format!("{}{bad}", line(GOOD).repeat(600));
-    let output = desk.run(&["enqueue", "--bulk"], &many);
+    let output = cli.run(&["enqueue", "--bulk"], &many);
     assert!(output.stderr.contains(&format!("line 601 is not a valid job: {WRONG}")), "{output:?}");
-    let accepted = desk.length(STREAM);
+    let accepted = cli.length(STREAM);
     assert!(accepted <= 600 && output.stderr.contains(&format!("all up to line {accepted}:")), "{output:?}");
-    let skipped = desk.run(&["enqueue", "--bulk", "--skip-bad", "--json"], &many);
+    let skipped = cli.run(&["enqueue", "--bulk", "--skip-bad", "--json"], &many);
     let summary: Value = serde_json::from_str(&skipped.stdout).unwrap();
     assert_eq!((&summary["accepted"], &summary["rejected_lines"][0]["line"]), (&601.into(), &601.into()));
     assert_eq!(summary["rejected_lines"][0]["error"], WRONG);
@@ -96,37 +96,37 @@ fn a_bulk_names_the_line_that_does_not_fit() {
 
 #[test]
 fn recurring_and_delayed_jobs_must_fit_too() {
-    let desk = Desk::open();
+    let cli = Cli::open();
     let add = ["cron", "add", "nightly", "--schedule", "0 3 * * *", "--type", "test", "--payload"];
-    desk.refuses(&[&add[..], &[BAD]].concat(), WRONG);
-    assert_eq!(desk.run(&[&add[..], &[GOOD]].concat(), "").code, Some(0));
-    assert_eq!(desk.run(&["enqueue", "test", GOOD, "--delay", "1h", "--id", "order-7"], "").code, Some(0));
+    cli.refuses(&[&add[..], &[BAD]].concat(), WRONG);
+    assert_eq!(cli.run(&[&add[..], &[GOOD]].concat(), "").code, Some(0));
+    assert_eq!(cli.run(&["enqueue", "test", GOOD, "--delay", "1h", "--id", "order-7"], "").code, Some(0));
     let edit = ["delayed", "edit", "order-7", "--payload"];
     let wrong = "the payload of the job order-7 does not fit the schema of test: /items/0/sku: \"x\" is not";
-    desk.refuses(&[&edit[..], &[BAD]].concat(), wrong);
-    assert_eq!(desk.run(&[&edit[..], &[r#"{"to":"bob"}"#]].concat(), "").code, Some(0));
+    cli.refuses(&[&edit[..], &[BAD]].concat(), wrong);
+    assert_eq!(cli.run(&[&edit[..], &[r#"{"to":"bob"}"#]].concat(), "").code, Some(0));
 }
 
 #[test]
 fn a_worker_buries_a_raw_job_and_its_letter_is_edited_to_fit() {
-    let desk = Desk::open();
-    desk.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "order-7", "payload", BAD]);
-    let worker = desk.launch(&["worker"]).start();
-    let status = || desk.json(&["status", "order-7"]);
-    until("the job to be dead", SOON, || (desk.length("sf:{default}:dead") == 1).then_some(()));
+    let cli = Cli::open();
+    cli.server.cmd(&["XADD", STREAM, "*", "type", "test", "id", "order-7", "payload", BAD]);
+    let worker = cli.launch(&["worker"]).start();
+    let status = || cli.json(&["status", "order-7"]);
+    until("the job to be dead", SOON, || (cli.length("sf:{default}:dead") == 1).then_some(()));
     assert_eq!((&status()["state"], &status()["error"]), (&"dead".into(), &WRONG.into()));
     let listed = |reason: &[&str]| {
-        let page = desk.json(&[&["dead", "list", "--dead-reason"], reason].concat());
+        let page = cli.json(&[&["dead", "list", "--dead-reason"], reason].concat());
         page["items"].as_array().unwrap().len()
     };
     assert_eq!((listed(&["invalid", "--kind", "invalid"]), listed(&["fatal"])), (1, 0));
     let refused = "the payload does not fit the schema of test: /to: 7 is not of type \"string\"";
-    desk.refuses(&["dead", "edit", "order-7", "--payload-file", &file(&desk, r#"{"to":7}"#)], refused);
+    cli.refuses(&["dead", "edit", "order-7", "--payload-file", &file(&cli, r#"{"to":7}"#)], refused);
     // The payload is as it was, so only the header changes.
-    assert_eq!(desk.run(&["dead", "edit", "order-7", "--set", "h.tenant=9"], "").code, Some(0));
-    let edit = ["dead", "edit", "order-7", "--payload-file", &file(&desk, GOOD)];
-    assert_eq!(desk.run(&edit, "").code, Some(0));
-    let replayed = desk.run(&["dead", "replay", "order-7"], "");
+    assert_eq!(cli.run(&["dead", "edit", "order-7", "--set", "h.tenant=9"], "").code, Some(0));
+    let edit = ["dead", "edit", "order-7", "--payload-file", &file(&cli, GOOD)];
+    assert_eq!(cli.run(&edit, "").code, Some(0));
+    let replayed = cli.run(&["dead", "replay", "order-7"], "");
     assert_eq!(replayed.code, Some(0), "{replayed:?}");
     until("the job to be done", SOON, || (status()["state"] == "done").then_some(()));
     worker.term();
@@ -134,8 +134,8 @@ fn a_worker_buries_a_raw_job_and_its_letter_is_edited_to_fit() {
 }
 
 /// Writes a payload into a file.
-fn file(desk: &Desk, payload: &str) -> String {
-    let path = desk.folder.path().join("payload.json");
+fn file(cli: &Cli, payload: &str) -> String {
+    let path = cli.folder.path().join("payload.json");
     fs::write(&path, payload).unwrap();
     path.to_str().unwrap().to_owned()
 }

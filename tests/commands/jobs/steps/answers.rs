@@ -4,7 +4,7 @@ use std::io::Read;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use harness::desk::json;
+use harness::cli::json;
 use harness::process::Launch;
 use harness::redis_server::RedisServer;
 use harness::wait::until;

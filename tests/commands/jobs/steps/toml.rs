@@ -123,7 +123,10 @@ fn a_replay_says_that_a_person_must_decide_first() {
         "1 of them cannot succeed before a person has decided about a step: streamfleet steps JOB, and";
     assert!(replayed.stdout.starts_with(&format!("1 replayed\n{told}")), "{replayed:?}");
     stage.until_state("dead");
-    assert_eq!(stage.json(&["dead", "replay", "--all", "--yes"])["needs_decision"], 1);
+    let task = stage.json(&["dead", "replay", "--all", "--yes"])["id"].as_str().unwrap().to_owned();
+    until("the job to need a decision again", SOON, || {
+        stage.json(&["tasks", "show", &task])["needs_decision"] == 1
+    });
     stage.until_state("dead");
     let dropped = stage.json(&["dead", "drop", "g-1"]);
     assert_eq!((&dropped["dropped"], &dropped["needs_decision"]), (&1.into(), &0.into()));
@@ -145,6 +148,21 @@ fn a_replay_of_all_steps_warns_and_asks_for_confirmation() {
     stage.until_state("done");
     let runs = |step: &str| stage.log().iter().filter(|ran| *ran == step).count();
     assert_eq!(["charge", "mail", "render"].map(runs), [2, 1, 4]);
+}
+
+#[test]
+fn all_steps_of_what_a_filter_matches_run_again() {
+    let stage = Stage::new();
+    stage.run(&["enqueue", "gift.send", "--id", "g-1"]);
+    stage.until_state("dead");
+    std::fs::write(stage.dir.path().join("bank"), "").unwrap();
+    let replayed = stage.json(&["dead", "replay", "--type", "gift.send", "--steps", "all", "--yes"]);
+    assert_eq!((&replayed["replayed"], &replayed["all_steps"]), (&1.into(), &true.into()));
+    stage.until_state("done");
+    let runs = |step: &str| stage.log().iter().filter(|ran| *ran == step).count();
+    assert_eq!(["charge", "mail", "render"].map(runs), [2, 1, 4]);
+    let noted = stage.json(&["audit"])["items"].as_array().unwrap().clone();
+    assert!(noted.iter().any(|note| note["target"] == "--steps all --type gift.send"), "{noted:?}");
 }
 
 #[test]

@@ -33,7 +33,7 @@ fn exit_codes_distinguish_refused_from_unconfirmed() {
     let line = r#"{"type": "a", "durability": "replicas:1"}"#;
     let output = run(&["--redis", &url, "enqueue", "--bulk", "--confirm-within", "1s"], line.as_bytes());
     assert_eq!(output.code, Some(8), "{output:?}");
-    let accepted = "1 jobs were accepted, all up to line 1: the job";
+    let accepted = "1 job was accepted, all up to line 1: the job";
     assert!(output.stderr.contains(accepted), "{output:?}");
     let _replica = server.replica();
     let output = enqueue("replicas:1");

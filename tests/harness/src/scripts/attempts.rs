@@ -3,8 +3,8 @@
 use streamfleet::job::{Envelope, Lane};
 
 use super::keys::{
-    BATCH, CANCELS, CREATED, DEAD, DELAYED, FIELDS, LIFE, LOCK, NOTHING, PLACES, RECEIPTS, RECORD, STEPS,
-    STREAM, WAKE,
+    BATCH, CANCELS, CREATED, DEAD, DELAYED, FIELDS, GENERATION, LOCK, NOTHING, PLACES, RECEIPTS, RECORD,
+    STEPS, STREAM, WAKE,
 };
 
 pub const BEGIN_KEYS: [&str; 5] = [STREAM, CANCELS, DEAD, RECORD, LOCK];
@@ -24,56 +24,56 @@ pub type Values = Vec<Vec<u8>>;
 #[derive(Clone, Copy)]
 pub struct Attempt<'a> {
     pub entry: &'a str,
-    pub life: &'a str,
+    pub generation: &'a str,
     pub id: &'a str,
-    /// "1" if an earlier attempt of its life failed or was lost.
+    /// "1" if an earlier attempt of its generation failed or was lost.
     pub repeated: &'a str,
 }
 
 impl<'a> Attempt<'a> {
-    /// The first attempt of a life of `j`.
+    /// The first attempt of a generation of `j`.
     pub fn first(entry: &'a str) -> Self {
-        Self { entry, life: LIFE, id: "j", repeated: "0" }
+        Self { entry, generation: GENERATION, id: "j", repeated: "0" }
     }
 
-    /// A later attempt of the same life.
+    /// A later attempt of the same generation.
     pub fn repeated(entry: &'a str) -> Self {
         Self { repeated: "1", ..Self::first(entry) }
     }
 
     pub fn begin_values(&self) -> Values {
-        let Self { entry, life, id, repeated } = *self;
-        values(&[entry, life, id, "", "", "1", "test", CREATED, repeated, "0", "", "", ""])
+        let Self { entry, generation, id, repeated } = *self;
+        values(&[entry, generation, id, "", "", "1", "test", CREATED, repeated, "0", "", "", ""])
     }
 
     pub fn complete_values(&self) -> Values {
-        let Self { entry, life, id, .. } = *self;
-        values(&[entry, life, id, "5", "", "60000", "test", CREATED, "1", ""])
+        let Self { entry, generation, id, .. } = *self;
+        values(&[entry, generation, id, "5", "", "60000", "test", CREATED, "1", ""])
     }
 
     pub fn defer_values(&self, delay: &str) -> Values {
-        let Self { entry, life, id, repeated } = *self;
-        let head = values(&[entry, life, id, repeated, delay]);
+        let Self { entry, generation, id, repeated } = *self;
+        let head = values(&[entry, generation, id, repeated, delay]);
         let tail = values(&["retrying", "5", "error", "me", "no", "test", "normal", CREATED, "", "0"]);
         [head, vec![packed()], tail].concat()
     }
 
     pub fn release_values(&self) -> Values {
-        let Self { entry, life, repeated, .. } = *self;
-        values(&[entry, life, repeated, "0", "0", "test", CREATED, "type", "test", "id", "j"])
+        let Self { entry, generation, repeated, .. } = *self;
+        values(&[entry, generation, repeated, "0", "0", "test", CREATED, "type", "test", "id", "j"])
     }
 
     pub fn bury_values(&self) -> Values {
-        let Self { entry, life, id, repeated } = *self;
-        let head = [entry, life, id, repeated, "fatal", "no", "1", "5", "error", "me", "test", CREATED];
+        let Self { entry, generation, id, repeated } = *self;
+        let head = [entry, generation, id, repeated, "fatal", "no", "1", "5", "error", "me", "test", CREATED];
         let tail = ["0123", "", "", "", "", "", "normal", "type", "test", "id", "j"];
         values(&[&head[..], &tail].concat())
     }
 
     pub fn cancelled_values(&self) -> Values {
-        let Self { entry, life, id, repeated } = *self;
+        let Self { entry, generation, id, repeated } = *self;
         let why = "no longer wanted";
-        values(&[entry, life, id, repeated, why, "5", "dropped", "me", "test", CREATED, "60000", ""])
+        values(&[entry, generation, id, repeated, why, "5", "dropped", "me", "test", CREATED, "60000", ""])
     }
 }
 
@@ -83,7 +83,8 @@ fn values(texts: &[&str]) -> Values {
 
 /// Returns the fields of a job as they are packed for the set of delayed jobs.
 pub fn packed() -> Vec<u8> {
-    let fields = [("life", LIFE), ("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
+    let fields =
+        [("life", GENERATION), ("type", "test"), ("id", "j"), ("created_ms", CREATED), ("attempt", "1")];
     let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     Envelope::new(fields.into_iter()).pack(Lane::Normal)
 }

@@ -16,7 +16,7 @@ pub const STEPS: &str = "sf:{q}:steps:j";
 pub const LOCK: &str = "sf:{q}:unique:k";
 pub const BATCH: &str = "sf:{q}:batch:b";
 pub const CREATED: &str = "1700000000000";
-pub const LIFE: &str = "1650000000000-0";
+pub const GENERATION: &str = "1650000000000-0";
 
 /// The key of large fields, for a job that has none.
 pub const NOTHING: &str = "sf:{q}:offloaded:";

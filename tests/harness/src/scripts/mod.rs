@@ -104,7 +104,7 @@ pub fn status_and_rest(answer: Value) -> (i64, Vec<Value>) {
 }
 
 /// Returns the arguments of a script that handles several jobs per call: the consumer and the lane, then the values of each
-/// job, which begin with its entry and its life.
+/// job, which begin with its entry and its generation.
 pub fn jobs_args(consumer: &str, lane: &str, jobs: &[&[impl AsRef<[u8]>]]) -> Vec<Vec<u8>> {
     let mut args = Vec::from([consumer, lane].map(|text| text.as_bytes().to_vec()));
     for values in jobs {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::client::{Console, SOON, send};
 use super::http::Request;
-use harness::desk;
+use harness::cli;
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 
@@ -119,7 +119,7 @@ async fn a_client_that_comes_again_gets_what_it_has_missed() {
         assert_eq!(from.next().await.data["id"], id);
     }
     let past = console.get(&format!("{path}/past?limit=2")).await.ok(200);
-    assert_eq!(past["items"], desk::json(&server, &["events", "--limit", "2"])["items"]);
+    assert_eq!(past["items"], cli::json(&server, &["events", "--limit", "2"])["items"]);
     assert_eq!([&past["items"][0]["id"], &past["items"][1]["id"]], ["two", "three"]);
     let wrong = send(console.ask(Method::GET, path).header("Last-Event-ID", "soon")).await;
     assert_eq!(wrong.wrong(422), "header.Last-Event-ID");

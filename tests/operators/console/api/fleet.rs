@@ -1,7 +1,7 @@
 //! Gates, recurring jobs, workers, batches, probes and the description of the API.
 
 use hyper::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::client::{Console, SOON, send, values};
 use harness::fleet::{Acts, Running, quick};
@@ -68,6 +68,8 @@ async fn a_recurring_job_is_saved_paused_run_and_removed() {
         assert_eq!((&changed["done"], &changed["changed"]), (&json!(done), &json!(true)), "{action}");
     }
     assert_eq!(console.get("queues/reports").await.ok(200)["waiting"], 1);
+    assert_eq!(console.get(&format!("{path}/ticks?last=0")).await.wrong(422), "query.last");
+    console.get("queues/reports/cron/nothing/ticks").await.problem(404);
     assert_eq!(console.delete(path).await.ok(200)["done"], "removed");
     console.delete(path).await.problem(404);
     console.post(&format!("{path}/run"), &json!({})).await.problem(404);
@@ -85,6 +87,28 @@ async fn a_recurring_job_is_saved_paused_run_and_removed() {
     }
     assert_eq!(console.put("queues/reports/cron/Nightly!", &body).await.wrong(422), "path.name");
     assert_eq!(console.get(&format!("{list}?next=0")).await.wrong(422), "query.next");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_ticks_of_a_recurring_job_lead_to_its_jobs() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    let path = "queues/default/cron/often";
+    console.put(path, &json!({"schedule": "* * * * * *", "type": "test"})).await.ok(200);
+    let ticks = until_async("two ticks to be done", SOON, async || {
+        let ticks = console.get(&format!("{path}/ticks?last=3")).await.ok(200);
+        let done = ticks["items"].as_array().unwrap().iter().filter(|tick| tick["state"] == "done").count();
+        (done >= 2).then_some(ticks)
+    })
+    .await;
+    let times: Vec<u64> =
+        ticks["items"].as_array().unwrap().iter().filter_map(|tick| tick["at_ms"].as_u64()).collect();
+    assert!(times.is_sorted_by(|newer, older| newer > older) && times.len() <= 3, "{ticks}");
+    let job = values(&ticks, "job").remove(0);
+    let found = console.get(&format!("jobs/{job}")).await.ok(200);
+    assert_eq!(values(&found, "queue"), ["default"]);
+    fleet.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -137,6 +161,47 @@ async fn a_worker_is_drained_and_resumed() {
     server.cmd(&["HSET", "sf:worker:old-1", "version", "0.0.9", "queues", "default", "state", "running"]);
     console.post("workers/old-1/drain", &json!({})).await.problem(409);
     fleet.stop().await;
+}
+
+/// Asks for an audit line by line. Returns the gates that were paused, and the last progress.
+async fn paused(console: &Console, token: &str, path: &str) -> (Vec<String>, Value) {
+    let answer =
+        send(console.ask_as(token, Method::GET, path).header("accept", "application/x-ndjson")).await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")), "{path}");
+    let lines: Vec<Value> = answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let targets = lines.iter().filter_map(|line| Some(line["action"]["target"].as_str()?.to_owned()));
+    (targets.collect(), lines.last().unwrap()["progress"].clone())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_audit_arrives_line_by_line() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for (queue, count) in [("sms", 1), ("mail", 2)] {
+        console.submit(queue, &json!({"type": format!("{queue}.0")})).await;
+        for nth in 0..count {
+            let body = json!({"type": format!("{queue}.{nth}"), "confirm": true, "reason": "a test"});
+            console.post(&format!("queues/{queue}/pause"), &body).await.ok(200);
+        }
+    }
+    until_async("the console to know the queues", SOON, async || {
+        values(&console.get("queues").await.ok(200), "queue") == ["mail", "sms"]
+    })
+    .await;
+    let (all, last) = paused(&console, "admin", "audit?action=pause&since=1h").await;
+    assert_eq!(all, ["type:mail.1", "type:mail.0", "type:sms.0"]);
+    assert_eq!((&last["found"], &last["next"]), (&json!(3), &Value::Null));
+    let (some, last) = paused(&console, "admin", "audit?limit=2").await;
+    assert_eq!((&some[..], &last["found"]), (&all[..2], &json!(2)));
+    let next = last["next"].as_str().unwrap().replace(':', "%3A");
+    let (rest, last) = paused(&console, "admin", &format!("audit?after={next}")).await;
+    assert_eq!((&rest[..], &last["next"]), (&all[2..], &Value::Null));
+    let (limited, _) = paused(&console, "limited", "audit").await;
+    assert_eq!(limited, all[..2], "only what they may see");
+    let (one, _) = paused(&console, "admin", "queues/sms/audit?target=SMS").await;
+    assert_eq!(one, all[2..]);
+    let nowhere = console.ask(Method::GET, "queues/nowhere/audit").header("accept", "application/x-ndjson");
+    send(nowhere).await.problem(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,6 +33,28 @@ async fn incidents_are_listed_for_those_who_may_see_their_queues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_incident_is_shown_by_its_id_also_when_it_is_over() {
+    let server = RedisServer::start();
+    incidents(&server);
+    let console = Console::start(&server).await;
+    let shown = console.get(&format!("incidents/{GROUP}")).await.ok(200);
+    assert_eq!(
+        (&shown["id"], &shown["state"], &shown["sinks"], &shown["given_up"]),
+        (&json!(GROUP), &json!("open"), &json!({"ops": 1}), &json!({"ops": 2}))
+    );
+    assert_eq!(console.get(&format!("incidents/{OVER}")).await.ok(200)["state"], "resolved");
+    for id in [GROUP, OVER] {
+        send(console.ask_as("limited", Method::GET, &format!("incidents/{id}"))).await.ok(200);
+    }
+    for id in [OTHER, MEMORY, "00000000"] {
+        send(console.ask_as("limited", Method::GET, &format!("incidents/{id}"))).await.problem(404);
+    }
+    let viewer = send(console.ask_as("viewer", Method::GET, &format!("incidents/{GROUP}"))).await.ok(200);
+    assert_eq!(viewer["example_error"], "***", "errors may contain payloads");
+    assert_eq!(console.get("incidents/nonsense").await.wrong(422), "path.incident");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_incident_is_acknowledged_by_those_who_may() {
     let server = RedisServer::start();
     incidents(&server);

@@ -3,8 +3,11 @@
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::client::{Answer, Console, send, values};
+use super::client::{Answer, Console, SOON, send, values};
+use harness::fleet::{Running, quick};
 use harness::redis_server::RedisServer;
+use harness::scene::Gate;
+use harness::wait::until_async;
 
 const PATH: &str = "queues/default/jobs";
 
@@ -71,6 +74,72 @@ async fn jobs_are_found_by_what_they_have() {
     }
     console.get("queues/nowhere/jobs").await.problem(404);
     assert!(console.get("jobs?running=true").await.ok(200)["items"].as_array().unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_at_a_gate_and_of_a_worker_are_found() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.put("queues/default/gates/type:test", &json!({"concurrency": 1})).await.ok(200);
+    let gate = Gate::closed();
+    let fleet = Running::start(&server.url(), quick(1), gate.clone());
+    for id in ["one", "two"] {
+        let job = json!({"type": "test", "id": id, "payload": "wait", "encoding": "raw"});
+        console.submit("default", &job).await;
+    }
+    let running = until_async("a job to run", SOON, async || {
+        let page = console.get("jobs?running=true").await.ok(200);
+        (values(&page, "id").len() == 1).then(|| page["items"][0].clone())
+    })
+    .await;
+    let (id, worker) = (running["id"].as_str().unwrap(), running["worker"].as_str().unwrap());
+    let held = until_async("the other job to wait at the gate", SOON, async || {
+        let page = console.get("jobs?gate=type:test").await.ok(200);
+        (values(&page, "id").len() == 1).then(|| page["items"][0].clone())
+    })
+    .await;
+    assert_ne!(held["id"], running["id"]);
+    assert_eq!(held["gate"], "type:test");
+    let of = async |query: &str| values(&console.get(&format!("jobs?{query}")).await.ok(200), "id");
+    assert_eq!(of(&format!("running=true&worker={worker}")).await, [id]);
+    assert_eq!(of("running=true&worker=nobody").await, Vec::<String>::new());
+    assert_eq!(of("gate=type:other").await, Vec::<String>::new());
+    assert_eq!(console.get(&format!("jobs?worker={worker}")).await.wrong(422), "query.worker");
+    assert_eq!(console.get("jobs?gate=door").await.wrong(422), "query.gate");
+    assert_eq!(console.get("jobs?gate=type:test&state=dead").await.wrong(422), "query.gate");
+    send(console.ask_as("viewer", Method::GET, "jobs?gate=key:h.tenant%3Dacme")).await.problem(403);
+    until_async("the start to be reported", SOON, async || {
+        let prospects = console.get(&format!("{PATH}/{id}/prospects")).await.ok(200);
+        let started = prospects["started_ms"].as_u64();
+        started.is_some_and(|started| prospects["now_ms"].as_u64() >= Some(started))
+    })
+    .await;
+    gate.open();
+    fleet.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_come_in_between_is_told() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let job = json!({"type": "test", "id": "one", "timeout": "5m", "expires_in": "1h", "max_attempts": 3});
+    console.submit("default", &job).await;
+    let shown = console.get(&format!("{PATH}/one")).await.ok(200);
+    assert_eq!(
+        (&shown["terms"]["timeout_ms"], &shown["terms"]["max_attempts"], &shown["then"]),
+        (&json!("300000"), &json!("3"), &Value::Null)
+    );
+    let prospects = async || console.get(&format!("{PATH}/one/prospects")).await.ok(200);
+    let before = prospects().await;
+    assert_eq!((&before["timeout_ms"], &before["paused"]), (&json!(300_000), &Value::Null));
+    assert!(before["expires_at_ms"].as_u64() > before["now_ms"].as_u64(), "{before}");
+    console.post("queues/default/pause", &json!({"type": "test", "reason": "a test"})).await.ok(200);
+    let paused = prospects().await["paused"].clone();
+    assert_eq!(
+        (&paused["gate"], &paused["by"], &paused["reason"]),
+        (&json!("type:test"), &json!("admin"), &json!("a test"))
+    );
+    console.get(&format!("{PATH}/nothing/prospects")).await.problem(404);
 }
 
 /// Asks for jobs line by line. Returns the lines.

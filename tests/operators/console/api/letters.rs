@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use streamfleet::JobError;
 
 use super::client::{Answer, Console, SOON, send, values};
+use harness::cli;
 use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 use harness::wait::until_async;
@@ -149,9 +150,11 @@ async fn a_replay_is_planned_begun_and_stopped() {
     assert_eq!((&task["who"], &task["rate"]), (&json!("admin"), &json!(0.01)));
     assert_eq!((&task["reason"], &task["canary"]), (&json!("the account is back"), &json!(1)));
     assert_eq!(values(&console.get(tasks).await.ok(200), "id"), [id]);
-    for (action, state) in [("pause", "paused"), ("resume", "canary"), ("stop", "stopped")] {
+    for (action, status, state) in
+        [("pause", 200, "paused"), ("resume", 202, "canary"), ("stop", 200, "stopped")]
+    {
         let changed = console.post(&format!("{tasks}/{id}/{action}"), &json!({"reason": "a test"})).await;
-        assert_eq!(changed.ok(200)["state"], state, "{action}");
+        assert_eq!(changed.ok(status)["state"], state, "{action}");
     }
     for action in ["resume", "undo"] {
         console.post(&format!("{tasks}/{id}/{action}"), &json!({})).await.problem(409);
@@ -162,6 +165,10 @@ async fn a_replay_is_planned_begun_and_stopped() {
         (json!({}), "/filter"),
         (json!({"filter": {"reason": "bored"}}), "/filter/reason"),
         (json!({"all": true, "rate": 0}), "/rate"),
+        (json!({"all": true, "rate": "50"}), "/rate"),
+        (json!({"all": true, "rate": true}), "/rate"),
+        (json!({"all": true, "limit": 0}), "/limit"),
+        (json!({"all": true, "steps": "some"}), "/steps"),
         (json!({"all": true, "stop_at": 101}), "/stop_at"),
         (json!({"all": true, "max_replays": 0}), "/max_replays"),
         (json!({"all": true, "canary": -1}), "/canary"),
@@ -171,6 +178,50 @@ async fn a_replay_is_planned_begun_and_stopped() {
     let none = json!({"filter": {"type": "other"}});
     console.post(path, &none).await.problem(409);
     console.post("queues/default/bulk/drop", &none).await.problem(409);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_console_carries_on_a_replay_that_it_begins_or_resumes_without_a_worker() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 3).await;
+    let left = async || console.get(PATH).await.ok(200)["total"].as_u64().unwrap();
+    let oldest = json!({"all": true, "limit": 1, "rate": "300/m"});
+    let begun = console.post("queues/default/bulk/replay", &oldest).await.ok(202);
+    assert_eq!((&begun["rate"], &begun["planned"]), (&json!(5.0), &json!(1)));
+    until_async("one letter to be replayed", SOON, async || left().await == 2).await;
+    let detached = cli::json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    let task = format!("queues/default/tasks/{}", detached["id"].as_str().unwrap());
+    let shown = console.get(&task).await.ok(200);
+    assert!(shown["hint"].as_str().unwrap().starts_with("no worker of the queue default is up"), "{shown}");
+    console.post(&format!("{task}/pause"), &json!({})).await.ok(200);
+    console.post(&format!("{task}/resume"), &json!({})).await.ok(202);
+    until_async("all letters to be replayed", SOON, async || left().await == 0).await;
+    let shown = console.get(&task).await.ok(200);
+    assert_eq!((&shown["replayed"], &shown["running"], shown.get("hint")), (&json!(2), &json!(2), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_edits_of_a_letter_are_taken_back() {
+    let server = RedisServer::start();
+    let console = with_letters(&server, 1).await;
+    let newest = async || values(&console.get(PATH).await.ok(200), "letter").remove(0);
+    let payload = async || {
+        let shown = console.get(&format!("{PATH}/{}", newest().await)).await.ok(200);
+        let fields = shown["fields"].as_array().unwrap().clone();
+        fields.into_iter().find(|field| field["name"] == "payload").unwrap()["value"].take()
+    };
+    let first = payload().await;
+    let undo = json!({"undo": true, "reason": "the wrong customer"});
+    patch(&console, &newest().await, None, &undo).await.problem(409);
+    for customer in [7, 8] {
+        let edit = json!({"payload": {"customer": customer}});
+        patch(&console, &newest().await, None, &edit).await.ok(200);
+    }
+    assert_ne!(payload().await, first);
+    patch(&console, &newest().await, None, &undo).await.ok(200);
+    assert_eq!(payload().await, first);
+    let both = json!({"undo": true, "set": ["payload.customer=9"]});
+    assert_eq!(patch(&console, &newest().await, None, &both).await.wrong(422), "/undo");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -185,4 +236,36 @@ async fn all_letters_that_a_filter_matches_are_dropped() {
     let all = console.ended(&console.post(path, &json!({"all": true})).await).await;
     assert_eq!((&all["done"], &all["kind"]), (&json!(2), &json!("drop")));
     assert_eq!(console.get(PATH).await.ok(200)["total"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_drops_all_letters_of_a_queue() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    server.cmd(&["XADD", "sf:{mail}:dead", "*", "id", "d-1", "type", "test", "dead_reason", "fatal"]);
+    let drop_as = async |token: &str, wanted: &Value| {
+        send(console.ask_as(token, Method::POST, "queues/mail/bulk/drop").json(wanted)).await
+    };
+    let (all, some) = (json!({"all": true}), json!({"filter": {"type": "test"}, "dry_run": true}));
+    drop_as("viewer", &some).await.problem(403);
+    assert_eq!(drop_as("limited", &some).await.ok(200)["planned"], 1);
+    drop_as("limited", &all).await.problem(403);
+    assert_eq!(console.get("queues/mail/dead").await.ok(200)["total"], 1);
+    assert_eq!(console.ended(&drop_as("admin", &all).await).await["done"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_letter_whose_record_redis_refuses_does_not_keep_others_from_being_dropped() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    for nth in 2..5 {
+        let (entry, id) = (format!("170000000000{nth}-0"), format!("d-{nth}"));
+        server.cmd(&["XADD", "sf:{mail}:dead", &entry, "id", &id, "type", "test", "dead_reason", "fatal"]);
+    }
+    // The script deletes the letter, and then stumbles over the last of these fields.
+    let fields = ["state", "dead", "dead_id", "1700000000003-0", "holds", "x"];
+    server.cmd(&[&["HSET", "sf:{mail}:job:d-3"], &fields[..]].concat());
+    let begun = console.post("queues/mail/bulk/drop", &json!({"filter": {"type": "test"}})).await;
+    let task = console.ended(&begun).await;
+    assert_eq!((&task["done"], &task["left"]), (&json!(3), &json!(0)), "{task}");
 }

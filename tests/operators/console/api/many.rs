@@ -187,9 +187,9 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     let plan = json!({"to": "other", "all": true, "dry_run": true});
     let plan = console.post("queues/default/bulk/move", &plan).await.ok(200);
     assert!(plan["remarks"][0].as_str().unwrap().contains("no worker serves the queue other"), "{plan}");
-    let moving = json!({"to": "other", "all": true, "confirm": true});
+    let moving = json!({"to": "other", "all": true, "confirm": true, "rate": "3000/m"});
     let moved = console.ended(&console.post("queues/default/bulk/move", &moving).await).await;
-    assert_eq!((&moved["done"], &moved["to"]), (&json!(1), &json!("other")));
+    assert_eq!((&moved["done"], &moved["to"], &moved["rate"]), (&json!(1), &json!("other"), &json!(50.0)));
     assert_eq!(console.get("queues/other").await.ok(200)["waiting"], 1);
     let audit = console.get("queues/default/audit").await.ok(200);
     assert_eq!(values(&audit, "what"), ["task done", "move", "task done", "cancel"]);
@@ -198,7 +198,9 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     let wrong = json!({"filter": {"where": ["payload."]}});
     assert_eq!(console.post(path, &wrong).await.wrong(422), "/filter");
     assert_eq!(console.post(path, &json!({"all": true, "state": ["bored"]})).await.wrong(422), "/state");
-    assert_eq!(console.post(path, &json!({"all": true, "rate": 0})).await.wrong(422), "/rate");
+    for rate in [json!(0), json!("50/d")] {
+        assert_eq!(console.post(path, &json!({"all": true, "rate": rate})).await.wrong(422), "/rate");
+    }
     let same = json!({"to": "default", "all": true});
     assert_eq!(console.post("queues/default/bulk/move", &same).await.wrong(422), "/to");
     let elsewhere = json!({"to": "other", "all": true});
@@ -207,6 +209,6 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     send(foreign.json(&json!({"to": "default", "all": true}))).await.problem(403);
     let due = json!({"type": "test", "delay": "1h", "id": "later"});
     console.submit("default", &due).await;
-    let hastened = console.post("queues/default/bulk/run-now", &json!({"all": true})).await;
-    assert_eq!(console.ended(&hastened).await["done"], 1);
+    let was_run_now = console.post("queues/default/bulk/run-now", &json!({"all": true})).await;
+    assert_eq!(console.ended(&was_run_now).await["done"], 1);
 }

@@ -17,9 +17,15 @@ async fn queues_are_counted_as_the_command_line_counts_them() {
     }
     let queue = console.get("queues/mail").await.ok(200);
     assert_eq!((&queue["queue"], &queue["waiting"], &queue["dead"]), (&json!("mail"), &json!(2), &json!(0)));
-    let printed = harness::desk::json(&server, &["queues", "mail"]);
-    for key in ["queue", "waiting", "running", "delayed", "dead", "lanes", "oldest_waiting_ms"] {
-        assert_eq!(queue[key], printed["items"][0][key], "{key}");
+    let printed = harness::cli::json(&server, &["queues", "mail"])["items"][0].take();
+    for key in ["queue", "waiting", "running", "delayed", "dead", "oldest_waiting_ms"] {
+        assert_eq!(queue[key], printed[key], "{key}");
+    }
+    for (lane, printed) in queue["lanes"].as_array().unwrap().iter().zip(printed["lanes"].as_array().unwrap())
+    {
+        for key in ["lane", "waiting", "running"] {
+            assert_eq!(lane[key], printed[key], "{key}");
+        }
     }
     let list = console.get("queues?memory=true").await.ok(200);
     assert_eq!(values(&list, "queue"), ["mail"]);

@@ -4,7 +4,7 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::client::{Console, send};
-use harness::desk;
+use harness::cli;
 use harness::redis_server::RedisServer;
 use harness::samples::{add_samples, add_types};
 
@@ -15,12 +15,12 @@ async fn samples_and_types_are_those_of_the_command_line() {
     add_types(&server);
     let console = Console::start(&server).await;
     let samples = console.get("queues/mail/stats?since=24h").await.ok(200);
-    assert_eq!(samples, desk::json(&server, &["stats", "mail", "--since", "24h"]));
+    assert_eq!(samples, cli::json(&server, &["stats", "mail", "--since", "24h"]));
     assert_eq!((&samples["items"][1]["done"], &samples["items"][2]["waiting"]), (&json!(25), &json!(0)));
     let recent = console.get("queues/mail/stats?since=2m").await.ok(200);
     assert_eq!(recent["items"], json!([]));
     let types = console.get("queues/mail/stats/types").await.ok(200);
-    assert_eq!(types["items"], desk::json(&server, &["stats", "mail", "--types"])["items"]);
+    assert_eq!(types["items"], cli::json(&server, &["stats", "mail", "--types"])["items"]);
     assert_eq!(
         (&types["items"][0]["type"], &types["items"][0]["run"]["count"], &types["items"][1]["type"]),
         (&json!("mail.send"), &json!(12), &Value::Null)

@@ -7,7 +7,7 @@ use streamfleet::JobError;
 use tempfile::TempDir;
 
 use super::client::{Console, send};
-use harness::desk::sf;
+use harness::cli::sf;
 use harness::fleet::{Acts, Running, quick};
 use harness::redis_server::RedisServer;
 

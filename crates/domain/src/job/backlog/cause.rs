@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Backlog, HeldJobs, Hold};
+use super::{Backlog, HeldJobs, Hold, Reading};
 use crate::job::duration::short;
 use crate::job::incident::line::plain_line;
 use crate::job::number::grouped;
@@ -17,6 +17,10 @@ const LATE: Duration = Duration::from_secs(5);
 
 /// A gate that lets out all its jobs within this time holds up none.
 const BRIEF: Duration = Duration::from_secs(1);
+
+/// Attempts are said to fail if at least one of so many does, and at least so many were counted.
+const ONE_FAILS_OF: u64 = 2;
+const FEWEST_ATTEMPTS: u64 = 10;
 
 /// The most bytes of what people and programs have written, in a line.
 const MAX_NAME_BYTES: usize = 80;
@@ -64,6 +68,17 @@ pub enum Cause {
     },
     /// A gate does not let jobs pass, or not at once.
     Held(HeldJobs),
+    /// Most attempts fail.
+    Failing {
+        /// How many failed, or lost their worker.
+        failed: u64,
+        /// Of how many.
+        attempts: u64,
+        /// How many jobs are tried again because of that.
+        retried: u64,
+        /// In how long.
+        time: Duration,
+    },
     /// All workers are busy.
     Busy {
         /// How many jobs wait.
@@ -74,7 +89,7 @@ pub enum Cause {
 }
 
 impl Backlog {
-    /// Returns why jobs wait, the worst cause first; nothing if none waits for long.
+    /// Returns why jobs wait, the worst cause first; nothing if none waits for long. Jobs that fail wait to be tried again.
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes = Vec::new();
         if let Some((used, most)) = self.memory
@@ -95,7 +110,11 @@ impl Backlog {
         causes.extend(
             unserved.map(|(job_type, jobs)| Cause::Unserved { job_type: job_type.to_string(), jobs: *jobs }),
         );
-        causes.extend(self.held().into_iter().map(Cause::Held));
+        let (shut, limiting): (Vec<_>, Vec<_>) =
+            self.held().into_iter().partition(|gate| gate.hold.is_shut());
+        causes.extend(shut.into_iter().map(Cause::Held));
+        causes.extend(self.failing());
+        causes.extend(limiting.into_iter().map(Cause::Held));
         let is_late = self.oldest_in_lanes.is_some_and(|oldest| oldest >= LATE);
         if is_late && self.live_workers != Some(0) {
             causes.push(Cause::Busy { jobs: self.in_lanes, running: self.running });
@@ -113,6 +132,18 @@ impl Backlog {
         held.sort_by_key(|gate| Reverse((gate.hold.is_shut(), gate.lasts(), gate.jobs)));
         held
     }
+
+    /// That most attempts fail, if they do.
+    fn failing(&self) -> Option<Cause> {
+        let (first, counted) = self.readings.split_first()?;
+        let last = counted.last()?;
+        let sum = |count: fn(&Reading) -> u64| counted.iter().map(count).fold(0, u64::saturating_add);
+        let (failed, retried) = (sum(|one| one.failed), sum(|one| one.retried));
+        let attempts = failed.saturating_add(sum(|one| one.done));
+        let time = last.at.since(first.at);
+        let is_failing = attempts >= FEWEST_ATTEMPTS && failed.saturating_mul(ONE_FAILS_OF) >= attempts;
+        is_failing.then_some(Cause::Failing { failed, attempts, retried, time })
+    }
 }
 
 impl Cause {
@@ -125,6 +156,7 @@ impl Cause {
             Self::PoolDown { .. } => "pool_down",
             Self::Unserved { .. } => "unserved_type",
             Self::Held(_) => "held",
+            Self::Failing { .. } => "failing",
             Self::Busy { .. } => "busy",
         }
     }
@@ -148,6 +180,15 @@ impl fmt::Display for Cause {
                 write!(out, "no worker serves type {job_type}: {} waiting", grouped(*jobs))
             }
             Self::Held(held) => write!(out, "{held}"),
+            Self::Failing { failed, attempts, retried, time } => {
+                let percent = u128::from(*failed) * 100 / u128::from(*attempts).max(1);
+                let [failed, attempts, retried] = [failed, attempts, retried].map(|count| grouped(*count));
+                write!(
+                    out,
+                    "{percent} % of attempts fail: {failed} of {attempts} in {}, {retried} retried",
+                    short(*time)
+                )
+            }
             Self::Busy { jobs, running } => {
                 write!(out, "{} waiting for a free slot, {} running", grouped(*jobs), grouped(*running))
             }

@@ -8,14 +8,16 @@ mod standing;
 use std::time::Duration;
 
 pub use self::cause::Cause;
-pub use self::pace::{Minute, TimeToEmpty};
+pub use self::pace::{Reading, TimeToEmpty};
 pub use self::standing::GateStanding;
 use super::{Closed, GateName, JobType, Rate, Rule, Timestamp};
 
 /// What is known about the jobs that wait in a queue.
 #[derive(Debug, Clone, Default)]
 pub struct Backlog {
-    /// Jobs that no worker has taken, over all lanes and rooms.
+    /// The time of the clock of Redis.
+    pub now: Timestamp,
+    /// Jobs that no worker has taken, over all lanes and waiting lists.
     pub waiting: u64,
     /// Those of them that wait for nothing but a worker: in lanes, and for the turn of their value.
     pub in_lanes: u64,
@@ -35,8 +37,8 @@ pub struct Backlog {
     pub unserved: Vec<(JobType, u64)>,
     /// The pools because of which some types run nowhere: each a [`Cause::PoolDown`].
     pub pools_down: Vec<Cause>,
-    /// What happened within [`TimeToEmpty::WINDOW`], the oldest first.
-    pub minutes: Vec<Minute>,
+    /// The readings within [`TimeToEmpty::WINDOW`], the oldest first: usually one a minute.
+    pub readings: Vec<Reading>,
 }
 
 /// Jobs that wait at a gate.

@@ -37,7 +37,7 @@ pub struct Candidate<'a> {
     pub job_type: Option<&'a str>,
     /// Its last error, if that is known without the fields.
     pub error: Option<&'a str>,
-    /// When its life began; for a dead letter, when the job died.
+    /// When its generation began; for a dead letter, when the job died.
     pub at: Option<Timestamp>,
     /// The names of fields whose values are hidden in texts; see [`Filter::masked`].
     masked: &'a [String],
@@ -58,7 +58,7 @@ impl<'a> Candidate<'a> {
         job_type: impl Into<Option<&'a str>> => job_type.into();
         /// Sets the last error.
         error: impl Into<Option<&'a str>> => error.into();
-        /// Sets the time at which the life began, or the job died.
+        /// Sets the time at which the generation began, or the job died.
         at: impl Into<Option<Timestamp>> => at.into();
     }
 

@@ -97,7 +97,7 @@ impl FromStr for Comparison {
     }
 }
 
-/// As a person would type it.
+/// Writes the comparison as a person would type it.
 impl fmt::Display for Comparison {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.subject {

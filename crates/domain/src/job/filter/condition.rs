@@ -57,7 +57,7 @@ impl Condition {
             "text" => Ok(Self::Text(Needle::new(value))),
             "error" => Ok(Self::Error(value.to_owned())),
             "reason" => {
-                let known = DeadReason::ALL.into_iter().find(|reason| reason.as_str() == value);
+                let known = DeadReason::named(value);
                 known.map(Self::Reason).ok_or_else(|| one_of(&DeadReason::ALL.map(DeadReason::as_str)))
             }
             "kind" => parse_word(value).map(Self::Kind),
@@ -217,7 +217,7 @@ fn json_text(text: &str) -> String {
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// The same, with everything but ASCII escaped.
+/// Returns a text as JSON without its quotes, with everything but ASCII escaped.
 fn ascii_json(text: &str) -> String {
     let escape = |c: char| c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect();
     json_text(text).chars().map(|c| if c.is_ascii() { c.to_string() } else { escape(c) }).collect()

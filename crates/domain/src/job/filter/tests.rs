@@ -33,7 +33,7 @@ fn found(filter: &Filter, payload: &[u8], encoding: &str) -> Match {
 const ORDER: &str = r#"{"customer":9,"paid":true,"total":12.5,"note":null,"big":9007199254740993,
     "items":[{"sku":"a"},{"sku":"b c"}],"a.b":{"x":"y"},"at":"2026-11-02","0":"zero","mail":"bob@example.com"}"#;
 
-/// The same in both encodings.
+/// Matches the order in both encodings, which must agree.
 fn order(filter: &Filter) -> Match {
     let value: serde_json::Value = serde_json::from_str(ORDER).unwrap();
     let json = found(filter, ORDER.as_bytes(), "json");
@@ -179,8 +179,9 @@ fn all_conditions_must_hold_and_what_is_not_decided_is_told() {
 fn a_restored_payload_without_an_encoding_is_read() {
     let payload = format!(r#"{{"customer":9,"blob":"{}"}}"#, "x".repeat(200 * 1024));
     let whole = envelope(&[("type", b"mail.send"), ("payload", payload.as_bytes()), ("dead_error", b"no")]);
-    let life = crate::job::Life::of_entry(crate::job::EntryId::new(5, 1), crate::job::Lane::Normal);
-    let light = whole.without_large_fields(&life).unwrap();
+    let generation =
+        crate::job::Generation::of_entry(crate::job::EntryId::new(5, 1), crate::job::Lane::Normal);
+    let light = whole.without_large_fields(&generation).unwrap();
     let restored = light.envelope.with_large_fields(&light.fields).unwrap();
     let is = |filter: &Filter, fields: &Envelope| filter.check(&Candidate::new("a").fields(fields), at(NOW));
     for filter in

@@ -164,12 +164,12 @@ fn admitted<'a>(
     fresh: Vec<&'a Observation>,
 ) -> (Vec<&'a Observation>, usize) {
     let total = fresh.len();
-    let room = MAX_INCIDENTS.saturating_sub(known.len());
+    let left = MAX_INCIDENTS.saturating_sub(known.len());
     let of_several = known.iter().filter(|(incident, _)| incident.kind.is_one_of_several()).count();
     let (several, mut admitted): (Vec<_>, Vec<_>) =
         fresh.into_iter().partition(|seen| seen.kind.is_one_of_several());
-    admitted.truncate(room);
-    let rest = (room - admitted.len()).min(MAX_OF_SEVERAL.saturating_sub(of_several));
+    admitted.truncate(left);
+    let rest = (left - admitted.len()).min(MAX_OF_SEVERAL.saturating_sub(of_several));
     admitted.extend(several.into_iter().take(rest));
     let left_out = total - admitted.len();
     (admitted, left_out)

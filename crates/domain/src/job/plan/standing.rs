@@ -44,12 +44,12 @@ pub enum Standing {
 }
 
 impl Plan {
-    /// Returns what comes next at `now`, in an attempt of the life `life` that has already tried the steps at `tried`.
+    /// Returns what comes next at `now`, in an attempt of this `generation` that has already tried the steps at `tried`.
     /// No step runs twice in one attempt.
-    pub fn next(&self, ledger: &Ledger, life: &str, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
+    pub fn next(&self, ledger: &Ledger, generation: &str, now: Timestamp, tried: &BTreeSet<usize>) -> Next {
         let mut wait: Option<Duration> = None;
         for (at, step) in self.steps.iter().enumerate() {
-            if !self.is_open(ledger, life, at) || !self.is_ready(ledger, at) {
+            if !self.is_open(ledger, generation, at) || !self.is_ready(ledger, at) {
                 continue;
             }
             let record = ledger.get(&step.name);
@@ -58,7 +58,9 @@ impl Plan {
             if left.is_zero() && !tried.contains(&at) {
                 return Next::Run(at);
             }
-            if record.is_some_and(|record| record.state == StepState::Started && record.life != life) {
+            if record
+                .is_some_and(|record| record.state == StepState::Started && record.generation != generation)
+            {
                 left = left.max(BESIDE_ANOTHER);
             }
             wait = Some(wait.map_or(left, |wait| wait.min(left)));
@@ -70,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// Returns what the ledger means for a dead job, which begins a new life if it is replayed.
+    /// Returns what the ledger means for a dead job, which begins a new generation if it is replayed.
     pub fn after_decision(&self, ledger: &Ledger) -> AfterDecision {
         let runs = |at: usize| match (ledger.state(&self.steps[at].name), self.steps[at].kind) {
             (StepState::Pending | StepState::Exhausted, _) | (StepState::Started, StepKind::Auto) => {
@@ -121,12 +123,12 @@ impl Plan {
 
     /// Returns true if a step may still run without a person. That includes a `once` step that somebody else started:
     /// trying to begin it shows that its state is unknown.
-    fn is_open(&self, ledger: &Ledger, life: &str, at: usize) -> bool {
+    fn is_open(&self, ledger: &Ledger, generation: &str, at: usize) -> bool {
         let step = &self.steps[at];
         let Some(record) = ledger.get(&step.name) else { return true };
         match record.state {
             StepState::Pending | StepState::Started => true,
-            StepState::Exhausted => step.kind == StepKind::Auto && !ledger.counts_in(record, life),
+            StepState::Exhausted => step.kind == StepKind::Auto && !ledger.counts_in(record, generation),
             StepState::Done | StepState::Failed | StepState::Unknown | StepState::GivenUp => false,
         }
     }

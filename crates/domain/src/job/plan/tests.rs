@@ -78,7 +78,7 @@ fn a_failed_step_stops_only_the_steps_after_it() {
 }
 
 #[test]
-fn a_step_that_another_life_has_started_is_tried_once_and_then_waited_for() {
+fn a_step_that_another_generation_has_started_is_tried_once_and_then_waited_for() {
     let plan: Plan = "charge once\nmail auto".parse().unwrap();
     let fields = [("charge:state", "started"), ("charge:life", "1-0"), ("mail:state", "done")];
     let ledger = read(&fields);

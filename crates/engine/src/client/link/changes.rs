@@ -46,7 +46,7 @@ impl Link {
         }
     }
 
-    /// The same for a command that the current client is about to send.
+    /// Waits, before the current client sends a command, if another server is about to become the primary.
     ///
     /// # Errors
     ///

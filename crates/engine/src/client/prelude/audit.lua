@@ -16,7 +16,7 @@ local function note_action(audit, call, action)
   return append(audit, fields, 1, #fields)
 end
 
--- The same for scripts that have done it already. Returns '', or why it is not noted.
+-- Notes an action that the script has carried out already. Returns '', or why it is not noted.
 local function why_not_noted(audit, call, action)
   local noted = note_action(audit, call, action)
   return type(noted) == 'table' and noted.err or ''

@@ -26,15 +26,15 @@ end
 -- Whether a breaker is open: false if not, otherwise the ms for which it stays so, or -1 while another job is tried. It is
 -- open for no longer than its cooldown, even if the clock was ahead when it opened.
 local function is_tripped(gate, now)
-  local told = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe', 'cooldown_ms')
-  if not told[1] then return false end
-  local rest, cooldown = tonumber(told[1]) - now, tonumber(told[3] or '') or gate.breaker.cooldown
+  local reply = redis.call('HMGET', gate.breaker.key, 'until_ms', 'probe', 'cooldown_ms')
+  if not reply[1] then return false end
+  local rest, cooldown = tonumber(reply[1]) - now, tonumber(reply[3] or '') or gate.breaker.cooldown
   if rest > cooldown then
     rest = cooldown
     redis.call('HSET', gate.breaker.key, 'until_ms', ms_text(now + cooldown))
   end
   if rest > 0 then return rest end
-  if told[2] and is_trying(gate, told[2], now) then return -1 end
+  if reply[2] and is_trying(gate, reply[2], now) then return -1 end
   gate.tries = true
   return false
 end
@@ -58,24 +58,24 @@ end
 -- windows, of which the last two count.
 local function note_end(gate, member, how, now)
   local breaker = gate.breaker
-  local told = redis.call('HMGET', breaker.key, 'until_ms', 'probe', 'cooldown_ms', 'window', 'ends', 'failed', 'old_ends',
+  local reply = redis.call('HMGET', breaker.key, 'until_ms', 'probe', 'cooldown_ms', 'window', 'ends', 'failed', 'old_ends',
     'old_failed')
-  if told[1] then
+  if reply[1] then
     -- Jobs that started before it opened say nothing.
-    if told[2] ~= member then return end
+    if reply[2] ~= member then return end
     if how == 'ok' then
       redis.call('DEL', breaker.key)
     elseif how == 'failed' then
-      trip(breaker, math.min(2 * tonumber(told[3] or breaker.cooldown), 64 * breaker.cooldown), now)
+      trip(breaker, math.min(2 * tonumber(reply[3] or breaker.cooldown), 64 * breaker.cooldown), now)
     else
       redis.call('HDEL', breaker.key, 'probe')
     end
     return
   end
   if how ~= 'ok' and how ~= 'failed' then return end
-  local window, known = math.floor(now / breaker.window), tonumber(told[4] or '-1')
-  local ends, failed, old_ends, old_failed = tonumber(told[5] or 0), tonumber(told[6] or 0), tonumber(told[7] or 0),
-    tonumber(told[8] or 0)
+  local window, known = math.floor(now / breaker.window), tonumber(reply[4] or '-1')
+  local ends, failed, old_ends, old_failed = tonumber(reply[5] or 0), tonumber(reply[6] or 0), tonumber(reply[7] or 0),
+    tonumber(reply[8] or 0)
   if known ~= window then
     if known == window - 1 then old_ends, old_failed = ends, failed else old_ends, old_failed = 0, 0 end
     ends, failed = 0, 0

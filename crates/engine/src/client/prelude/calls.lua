@@ -2,8 +2,9 @@
 -- settles entries works in this order: the fence, then inserts, then the ends of the entries (see settle_each). Redis allows XCLAIM
 -- even when it is out of memory, and once a script has written, Redis admits the rest too. So settling never depends on free memory.
 -- These names of arguments mean the same in every script. outcome, worker: how an attempt ended, and the consumer that ran it. ends:
--- what follows from the end of a job, see conclude. retention_ms: how long its record stays. letter_life, letter_ms: the life that its
--- fields say ended in a letter, and when that letter was written, or ''. call: a name that identifies a call if it is sent twice.
+-- what follows from the end of a job, see finish_job. retention_ms: how long its record stays. letter_generation, letter_ms: the
+-- generation that its fields say ended in a letter, and when that letter was written, or ''. call: a name that identifies a call if it is
+-- sent twice.
 
 -- The answer that a call already got, if it is resent because that answer was lost.
 local function receipt_of(receipt)
@@ -37,9 +38,9 @@ local function any_exists(first_key, keys_each)
   return redis.call('EXISTS', unpack(keys)) > 0
 end
 
--- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its life, and the
+-- Calls `one` for each job of a call: with whether this consumer holds its entry now, the entry, its generation, and the
 -- positions of its first key and of its first and last value. The arguments of the call are the consumer and the lane,
--- then for each job the number of its values, and these: its entry, its life, and others. A job that fails keeps no
+-- then for each job the number of its values, and these: its entry, its generation, and others. A job that fails keeps no
 -- other from being handled: the text of its error is its answer. If the lane is no stream with the group, the call fails
 -- or, with `needs_no_lane`, `one` gets nil in place of whether it holds the entry. Returns {1, {the answer of each job}}.
 local function each_job(stream, consumer, first_key, keys_each, one, needs_no_lane)
@@ -60,8 +61,8 @@ local function each_job(stream, consumer, first_key, keys_each, one, needs_no_la
   end
   at = FIRST_JOB_AT
   for nth, last in ipairs(lasts) do
-    local entry, life = ARGV[at + 1], ARGV[at + 2]
-    local done, answer = pcall(one, held and held[entry] == true, entry, life, key, at + 3, last)
+    local entry, generation = ARGV[at + 1], ARGV[at + 2]
+    local done, answer = pcall(one, held and held[entry] == true, entry, generation, key, at + 3, last)
     if not done then answer = type(answer) == 'table' and answer.err or tostring(answer) end
     answers[nth] = answer
     if held then held[entry] = nil end
@@ -81,7 +82,7 @@ local function settle_each(script, stream, receipts, consumer, first_key, keys_e
     to_count.campaign = nil
     local answer, what = one(held, entry, ...)
     if what == 'end' then ended[#ended + 1] = entry end
-    if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.life, to_count.how } end
+    if to_count.campaign then counts[#counts + 1] = { to_count.campaign, to_count.generation, to_count.how } end
     if what then
       receipt_of_answer[answer] = receipt_of_answer[answer] or script .. ' ' .. answer
       add_pair(answered, in_stream .. entry, receipt_of_answer[answer])
@@ -108,17 +109,17 @@ local function answer_before(receipts, stream, entry, script)
   return by == 'cancelled' and 3 or 0
 end
 
--- True if the cancellation of this life of the job was requested.
-local function is_unwanted(cancels, life)
-  return redis.call('ZSCORE', cancels, life)
+-- True if the cancellation of this generation of the job was requested.
+local function is_unwanted(cancels, generation)
+  return redis.call('ZSCORE', cancels, generation)
 end
 
--- The answer about a job that needs no settling: another process settled its entry, or an attempt of this life succeeded
+-- The answer about a job that needs no settling: another process settled its entry, or an attempt of this generation succeeded
 -- after it had been given up, and its retry, a repeated attempt, is dropped. nil if the entry is ours to settle.
-local function settled(script, stream, held, entry, receipts, record, life, offloaded, is_repeated)
+local function settled(script, stream, held, entry, receipts, record, generation, offloaded, is_repeated)
   if not held then return answer_before(receipts, stream, entry, script) end
-  if is_repeated == '0' or not is_done(record, life) then return end
-  meet_late(record, life)
-  drop_offloaded(offloaded, life, record)
+  if is_repeated == '0' or not is_done(record, generation) then return end
+  meet_late(record, generation)
+  drop_offloaded(offloaded, generation, record)
   return 2, 'end'
 end

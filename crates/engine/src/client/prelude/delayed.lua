@@ -1,16 +1,16 @@
 -- delayed: the delayed set, and the packed fields of its jobs.
 
--- The member of the delayed set that holds this life; nil if none does.
-local function parked(delayed, packs, id, life)
-  local own = second_name(id, life)
+-- The member of the delayed set that holds this generation; nil if none does.
+local function parked(delayed, packs, id, generation)
+  local own = second_name(id, generation)
   if redis.call('ZSCORE', delayed, own) then return own end
   local pack = redis.call('ZSCORE', delayed, id) and redis.call('HGET', packs, id)
-  if pack and life_of(pack) == life then return id end
+  if pack and generation_of(pack) == generation then return id end
 end
 
 -- Takes out a member of the delayed set, with its large fields: somebody may have edited it since it was read.
-local function unpark(delayed, packs, member, life, record)
-  drop_offloaded(offloaded_by(redis.call('HGET', packs, member) or '', delayed), life, record)
+local function unpark(delayed, packs, member, generation, record)
+  drop_offloaded(offloaded_by(redis.call('HGET', packs, member) or '', delayed), generation, record)
   redis.call('ZREM', delayed, member)
   redis.call('HDEL', packs, member)
 end

@@ -53,7 +53,7 @@ local function append(stream, list, first, last)
   return redis.pcall('XADD', stream, '*', unpack(list, first, last))
 end
 
--- The same, but an error ends the script: for texts that were checked before its first write.
+-- Appends an entry. An error ends the script: for texts that were checked before its first write.
 local function must_append(stream, list, first, last)
   if not make_entry(last - first + 1) then error('these fields do not form an entry') end
   return redis.call('XADD', stream, '*', unpack(list, first, last))
@@ -72,12 +72,12 @@ local function unpacked(packed)
   if read and type(list) == 'table' and type(list[1]) == 'string' and is_flat(list, 2, #list) then return list end
 end
 
--- The life that packed fields name, normally in their first field; nil if they name none.
-local function life_of(pack)
+-- The generation that packed fields name, normally in their first field; nil if they name none.
+local function generation_of(pack)
   local head = string.byte(pack, 1)
   local at = head == 0xdc and 3 or head == 0xdd and 5 or 1
-  local read, _, _, name, life = pcall(cmsgpack.unpack_limit, pack, 3, at)
-  if read and name == 'life' then return life end
+  local read, _, _, name, generation = pcall(cmsgpack.unpack_limit, pack, 3, at)
+  if read and name == 'life' then return generation end
   local whole, fields = pcall(cmsgpack.unpack, pack)
   if not whole or type(fields) ~= 'table' then return nil end
   local created
@@ -88,8 +88,8 @@ local function life_of(pack)
   return created
 end
 
--- The name of this life in a table that has another life under the id itself. No other job has it as its id: an id has no
+-- The name of this generation in a table that has another generation under the id itself. No other job has it as its id: an id has no
 -- space.
-local function second_name(id, life)
-  return id .. ' ' .. (life or '')
+local function second_name(id, generation)
+  return id .. ' ' .. (generation or '')
 end

@@ -5,20 +5,20 @@
 local function gate_of(gates, name, now)
   local gate, limits = { gates = gates, name = name, held = gate_key(gates, 'held', name), closed = false }, nil
   for _, named in ipairs({ name, (string.match(name, '^(key:[^=]+)=')) }) do
-    local told = redis.call('HMGET', gates, 'p:' .. named, 'r:' .. named, 'c:' .. named)
-    if told[1] then
-      local till = tonumber(string.match(told[1], '^%d+ (%d+) ') or '0')
+    local reply = redis.call('HMGET', gates, 'p:' .. named, 'r:' .. named, 'c:' .. named)
+    if reply[1] then
+      local till = tonumber(string.match(reply[1], '^%d+ (%d+) ') or '0')
       if till == 0 or till > now then gate.closed = true end
     end
-    limits = limits or told[2] or told[3]
+    limits = limits or reply[2] or reply[3]
   end
   local read = not limits or pcall(function()
-    local told = cjson.decode(limits)
-    gate.concurrency = told.concurrency and told.concurrency + 0
-    gate.interval = told.rate and told.rate.per_ms / told.rate.n
-    gate.burst = told.rate and told.rate.burst + 0
-    if told.rate and not (gate.interval > 0 and gate.interval < 1e9 and gate.burst >= 1) then error('no rate') end
-    local breaker = told.breaker
+    local reply = cjson.decode(limits)
+    gate.concurrency = reply.concurrency and reply.concurrency + 0
+    gate.interval = reply.rate and reply.rate.per_ms / reply.rate.n
+    gate.burst = reply.rate and reply.rate.burst + 0
+    if reply.rate and not (gate.interval > 0 and gate.interval < 1e9 and gate.burst >= 1) then error('no rate') end
+    local breaker = reply.breaker
     if breaker then
       gate.breaker = { key = gate_key(gates, 'breaker', name), ratio = breaker.ratio + 0, min = breaker.min + 0,
         window = breaker.window_ms + 0, cooldown = breaker.cooldown_ms + 0 }
@@ -66,7 +66,7 @@ local function claim_of(gates, name)
   return claim
 end
 
--- The same gate, with the number of its places that are taken and with the job that claims the next one, if any. A script
+-- A gate with the number of its places that are taken and with the job that claims the next one, if any. A script
 -- opens a gate once, after it has given back places, and takes others by pass_gate. Nobody gives back the place of an entry
 -- that ended with its process, so a few of those that are taken are checked, and more if all are. If the places cannot be
 -- read, this fails, before a job is anywhere else: whatever bounds a gate, its jobs take places.
@@ -124,7 +124,7 @@ local function pass_gate(gate, member, now)
   if gate.breaker and gate.tries then try_with(gate, member) end
 end
 
--- True if this entry must not start, though a room let it out and it holds its place: the gate was closed or its breaker opened
+-- True if this entry must not start, though a waiting list let it out and it holds its place: the gate was closed or its breaker opened
 -- since.
 local function is_stopped(gate, member, now)
   if gate.closed then return true end
@@ -132,7 +132,7 @@ local function is_stopped(gate, member, now)
   return is_tripped(gate, now) ~= false
 end
 
--- The jobs that a room of a gate with a rate has let out are in a hash until they start. While no worker reads them, a rate
+-- The jobs that a waiting list of a gate with a rate has let out are in a hash until they start. While no worker reads them, a rate
 -- lets out no more of them than start at once later: those of half a second, or its burst. True if it may let out no more.
 -- Those that a worker has read, and those that somebody has cancelled or moved, do not count.
 local function is_ahead(gate)
@@ -150,7 +150,7 @@ local function is_ahead(gate)
   return count >= most
 end
 
--- Notes that an entry which passed a gate has left its room but not started, for a day at most.
+-- Notes that an entry which passed a gate has left its waiting list but not started, for a day at most.
 local function note_unstarted(gate, member)
   if not gate.interval then return end
   local key = gate_key(gate.gates, 'unstarted', gate.name)
@@ -167,13 +167,13 @@ end
 -- Each of two full gates refuses a job while the other one has a place for it: without a claim, none of them would ever let
 -- it pass. Until it has passed, or for CLAIM_MS at most, others leave a place free. All claims of a job are made at once, so
 -- no two jobs wait for each other.
-local function claim_places(gates, mine, entry, room, now)
+local function claim_places(gates, mine, entry, waitlist, now)
   local names = {}
   for _, gate in ipairs(mine) do
     if gate.closed or gate.claim or gate.breaker and is_tripped(gate, now) then return end
     if gate.limits then names[#names + 1] = gate.name end
   end
-  local claim = entry .. '\n' .. room .. '\n' .. table.concat(names, '\n')
+  local claim = entry .. '\n' .. waitlist .. '\n' .. table.concat(names, '\n')
   for _, gate in ipairs(mine) do
     if gate.limits then
       redis.call('SET', gate_key(gates, 'claim', gate.name), claim, 'PX', CLAIM_MS)

@@ -1,9 +1,9 @@
 -- keys: the names of keys. A key is in KEYS if its caller can name it and every call needs it. Any other key is derived here from a key
 -- of its queue, so both have the same hash tag, and in a cluster they are on the same server. Nothing else in a script builds the name
 -- of a key or takes one apart. client/keys.rs has the same names, and a test compares the two.
--- These names of keys mean the same in every script. packs: delayed:fields. places: cancels:places, or where the jobs of rooms are, see
--- note_place. ticks: cron:ticks. ledger: that of the steps of a job. offloaded: the key of the large fields of the entry or job in
--- question, see keep_offloaded.
+-- These names of keys mean the same in every script. packs: delayed:fields. locations: cancels:places, or where the jobs of waiting lists
+-- are, see note_location. ticks: cron:ticks. ledger: that of the steps of a job. offloaded: the key of the large fields of the entry or
+-- job in question, see keep_offloaded.
 
 -- What the keys of a queue begin with: its namespace and its hash tag.
 local function prefix_of(key)
@@ -25,18 +25,18 @@ local function lane_key(key, lane)
   return prefix_of(key) .. (lane == 'normal' and 'jobs' or 'jobs:' .. lane)
 end
 
--- The stream of the jobs that wait in a room.
-local function room_key(key, name)
+-- The stream of the jobs that wait in a waiting list.
+local function waitlist_key(key, name)
   return prefix_of(key) .. 'room:' .. name
 end
 
--- The name of the room that this stream is; nil if it is a lane.
-local function room_name(stream)
+-- The name of the waiting list that this stream is; nil if it is a lane.
+local function waitlist_name(stream)
   return name_in(stream, 'room')
 end
 
--- The table of the places of the jobs in rooms; see note_place.
-local function room_places_key(key)
+-- The table of the places of the jobs in waiting lists; see note_location.
+local function waitlist_locations_key(key)
   return prefix_of(key) .. 'rooms:places'
 end
 

@@ -28,29 +28,29 @@ end
 -- What the list says about a letter: its group, its fingerprint, the id of its job, and the number of a recount or 0; nil if it is
 -- not in the list.
 local function listed_letter(dead, letter)
-  local told = redis.pcall('HGET', letters_key(dead), letter)
-  local group, fingerprint, id, nth = string.match(type(told) == 'string' and told or '', '^(%w*):(%w*) (%S*) ?(%d*)$')
+  local reply = redis.pcall('HGET', letters_key(dead), letter)
+  local group, fingerprint, id, nth = string.match(type(reply) == 'string' and reply or '', '^(%w*):(%w*) (%S*) ?(%d*)$')
   return group, fingerprint, id, tonumber(nth or '') or 0
 end
 
--- Names in the record the letter that holds the end of this life, and what removing it takes: its group and its
+-- Names in the record the letter that holds the end of this generation, and what removing it takes: its group and its
 -- fingerprint, as write_letter returns them, and the token of the key of its large fields. The letter itself may be large.
-local function name_letter(record, letter, life, group, offloaded)
+local function name_letter(record, letter, generation, group, offloaded)
   local token = name_in(offloaded, 'offloaded') or ''
-  redis.call('HSET', record, 'letter:' .. letter, life, 'dead:' .. life, letter, 'group:' .. letter, group .. ' ' .. token)
+  redis.call('HSET', record, 'letter:' .. letter, generation, 'dead:' .. generation, letter, 'group:' .. letter, group .. ' ' .. token)
 end
 
--- The same for a letter that is new to the record, which stays while it has letters.
-local function mark_letter(record, letter, life, group, offloaded)
-  name_letter(record, letter, life, group, offloaded)
+-- Names in the record a letter that is new to it; the record stays while it has letters.
+local function mark_letter(record, letter, generation, group, offloaded)
+  name_letter(record, letter, generation, group, offloaded)
   hold_record(record)
 end
 
 -- Removes a letter that is gone from the record.
 local function unmark_letter(record, letter, ledger)
-  local life = redis.call('HGET', record, 'letter:' .. letter)
-  if not life then return end
-  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter, 'dead:' .. life)
+  local generation = redis.call('HGET', record, 'letter:' .. letter)
+  if not generation then return end
+  redis.call('HDEL', record, 'letter:' .. letter, 'group:' .. letter, 'dead:' .. generation)
   release_record(record, ledger)
 end
 
@@ -90,7 +90,7 @@ local function remove_letter_of(dead, id, group, fingerprint)
   return true
 end
 
--- The same with a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
+-- Removes a letter that has been read, as XRANGE returns it. Somebody may have written it by hand.
 local function remove_letter(dead, letter)
   local function named(field)
     local name = field_of(letter, field) or ''
@@ -99,19 +99,19 @@ local function remove_letter(dead, letter)
   return remove_letter_of(dead, letter[1], named('dead_group'), named('dead_fingerprint'))
 end
 
--- A raw XADD of a dead letter's fields moves the letter; `life` and `at` identify it by those fields. own: the token of
+-- A raw XADD of a dead letter's fields moves the letter; `generation` and `at` identify it by those fields. own: the token of
 -- the entry's large fields, or ''.
-local function move_letter(dead, record, life, at, own)
-  local letter = life ~= '' and redis.call('HGET', record, 'dead:' .. life)
+local function move_letter(dead, record, generation, at, own)
+  local letter = generation ~= '' and redis.call('HGET', record, 'dead:' .. generation)
   if not letter and at ~= '' then
-    -- Letters of older versions do not name the life that ended in them.
+    -- Letters of older versions do not name the generation that ended in them.
     letter = redis.call('HGET', record, 'dead_id')
     local found = letter and letter_at(dead, letter)
     if not found or field_of(found, 'dead_at_ms') ~= at then return end
   end
   if not letter then return end
-  local told = redis.call('HGET', record, 'group:' .. letter)
-  local group, fingerprint, token = string.match(told or '', '^(%w*):(%w+) (%S*)$')
+  local reply = redis.call('HGET', record, 'group:' .. letter)
+  local group, fingerprint, token = string.match(reply or '', '^(%w*):(%w+) (%S*)$')
   if group then
     local is_listed, _, _, nth = listed_letter(dead, letter)
     -- Otherwise, somebody has deleted it by hand.
@@ -156,12 +156,12 @@ end
 -- type, its reason and its error. kept: the key of its large fields. Returns its id, or an error: then nothing was changed.
 local function replace_letter(dead, record, old, fields, as, kept)
   local fingerprint, ms, job_type, reason, error_text = unpack(as)
-  local life, dead_id = unpack(redis.call('HMGET', record, 'letter:' .. old[1], 'dead_id'))
+  local generation, dead_id = unpack(redis.call('HMGET', record, 'letter:' .. old[1], 'dead_id'))
   local new, group = write_letter(dead, fields, fingerprint, 0, tonumber(ms), job_type, reason, error_text, record)
   if type(new) == 'table' then return new end
-  if life then
+  if generation then
     redis.call('HDEL', record, 'letter:' .. old[1], 'group:' .. old[1])
-    name_letter(record, new, life, group, kept)
+    name_letter(record, new, generation, group, kept)
   end
   if dead_id == old[1] then redis.call('HSET', record, 'dead_id', new, 'type', job_type) end
   remove_letter(dead, old)
@@ -177,19 +177,19 @@ local function set_aside(dead, packed, job, why, now)
   return letter
 end
 
--- Ends the record of a job one of whose letters is gone, with the ledger of its steps if one is named, unless another life uses
+-- Ends the record of a job one of whose letters is gone, with the ledger of its steps if one is named, unless another generation uses
 -- it. keep_ms: how long the ledger stays if somebody needs it. Copies of the letter say themselves which steps are done.
 local function end_dead_record(record, ledger, letter, keep_ms)
   unmark_letter(record, letter, ledger)
-  local told = redis.call('HMGET', record, 'state', 'dead_id', 'holds')
-  local is_its = told[2] == letter or not told[2] and told[3]
-  if told[1] ~= 'dead' or not is_its or tonumber(told[3] or '0') > 0 then
-    if told[2] == letter then redis.call('HDEL', record, 'dead_id') end
+  local reply = redis.call('HMGET', record, 'state', 'dead_id', 'holds')
+  local is_its = reply[2] == letter or not reply[2] and reply[3]
+  if reply[1] ~= 'dead' or not is_its or tonumber(reply[3] or '0') > 0 then
+    if reply[2] == letter then redis.call('HDEL', record, 'dead_id') end
     return
   end
   redis.call('DEL', record)
   if not ledger then return end
-  -- Another life of this id may be on its way and must not repeat what is done, so such a ledger outlives the letter.
+  -- Another generation of this id may be on its way and must not repeat what is done, so such a ledger outlives the letter.
   local is_needed = tonumber(redis.call('HGET', ledger, 'lives') or '0') > 0 or has_begun_once(ledger)
   if is_needed then expire_ledger(ledger, keep_ms) else redis.call('DEL', ledger) end
 end
@@ -201,10 +201,10 @@ local function must_end_letters(dead)
   redis.call('XDEL', dead, NO_ENTRY)
 end
 
--- Moves a dead letter back to its original lane, as a new life with the old fields and id. Fields that would bury the
+-- Moves a dead letter back to its original lane, as a new generation with the old fields and id. Fields that would bury the
 -- job at once are dropped: a replayed job is meant to run, even after its expiry. The record of its steps moves with
 -- it, unless they are all to run again. campaign: what the job says about the campaign that replays it, or nil. Returns
--- the new entry's id and the new life.
+-- the new entry's id and the new generation.
 local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   must_end_letters(dead)
   local lanes = { high = streams[1], normal = streams[2], low = streams[3] }
@@ -229,15 +229,15 @@ local function back_to_lane(dead, letter, record, streams, all_steps, campaign)
   add_pair(fields, 'replays', string.format('%.0f', replays + 1))
   local owner = redis.call('HMGET', record, 'life', 'state', 'dead_id')
   local entry = must_append(lanes[lane], fields, 1, #fields)
-  local life = entry .. (lane == 'normal' and '' or '-' .. lane)
+  local generation = entry .. (lane == 'normal' and '' or '-' .. lane)
   if owner[2] and (not owner[1] or owner[1] == former or has_ended(owner[2])) then
     redis.call('HSET', record, 'state', 'waiting', 'entry', entry, 'lane', lane, 'created_ms',
-      string.match(entry, '^%d+'), 'life', life)
-    if root or former then redis.call('HSET', record, 'root', (root or former) .. ' ' .. life) end
+      string.match(entry, '^%d+'), 'life', generation)
+    if root or former then redis.call('HSET', record, 'root', (root or former) .. ' ' .. generation) end
     redis.call('HDEL', record, 'dead_id', 'late', 'first_failed_ms', 'member', 'children')
     redis.call('PERSIST', record)
   end
   remove_letter(dead, letter)
   unmark_letter(record, letter[1])
-  return entry, life
+  return entry, generation
 end

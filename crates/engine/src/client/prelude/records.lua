@@ -9,22 +9,22 @@ local function has_ended(state)
   return state == 'done' or state == 'dead' or state == 'cancelled'
 end
 
--- What a record says, read once: each is false if it does not. is_known: whether it belongs to this life. extra, other: the
+-- What a record says, read once: each is false if it does not. is_known: whether it belongs to this generation. extra, other: the
 -- values of two more fields, if they are named.
-local function facts_of(record, life, ...)
-  local told = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
+local function facts_of(record, generation, ...)
+  local reply = redis.call('HMGET', record, 'life', 'state', 'created_ms', 'noted', 'first_failed_ms', 'member', 'dead_id',
     'keep_until_ms', 'holds', ...)
-  return { is_known = told[1] == life, life = told[1], state = told[2], created_ms = told[3], noted = told[4],
-    first_failed_ms = told[5], member = told[6], dead_id = told[7], keep_until_ms = told[8], holds = told[9],
-    extra = told[10], other = told[11] }
+  return { is_known = reply[1] == generation, generation = reply[1], state = reply[2], created_ms = reply[3], noted = reply[4],
+    first_failed_ms = reply[5], member = reply[6], dead_id = reply[7], keep_until_ms = reply[8], holds = reply[9],
+    extra = reply[10], other = reply[11] }
 end
 
--- True if this life may write the job's record: the record already belongs to it, has no life, or belongs to a life
--- that has ended, whose traces are deleted then. If two lives of one id are alive at once, the first one owns the
--- record. Then what the record says about this life. facts: what it says, if it has been read.
-local function owns(record, life, facts)
-  facts = facts or facts_of(record, life)
-  if not facts.life or facts.is_known then return true, facts end
+-- True if this generation may write the job's record: the record already belongs to it, has no generation, or belongs to a generation
+-- that has ended, whose traces are deleted then. If two generations of one id are alive at once, the first one owns the
+-- record. Then what the record says about this generation. facts: what it says, if it has been read.
+local function owns(record, generation, facts)
+  facts = facts or facts_of(record, generation)
+  if not facts.generation or facts.is_known then return true, facts end
   if not has_ended(facts.state) then return false, facts end
   redis.call('HDEL', record, 'life', 'error', 'result', 'cancelled_by', 'dead_id', 'first_failed_ms', 'progress', 'note',
     'progress_ms', 'due_ms', 'member', 'children')
@@ -32,10 +32,10 @@ local function owns(record, life, facts)
   return true, facts
 end
 
--- Writes fields into the record of a life that owns it, and beside them what does not change during a life.
-local function write_record(record, facts, job_type, lane, created_ms, life, ...)
+-- Writes fields into the record of a generation that owns it, and beside them what does not change during a generation.
+local function write_record(record, facts, job_type, lane, created_ms, generation, ...)
   if facts.is_known and facts.created_ms == created_ms then return redis.call('HSET', record, ...) end
-  redis.call('HSET', record, 'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', life, ...)
+  redis.call('HSET', record, 'type', job_type, 'lane', lane, 'created_ms', created_ms, 'life', generation, ...)
 end
 
 -- A record stays, whatever its retention, while a letter or a late success still needs it.
@@ -46,29 +46,29 @@ end
 
 local function release_record(record, ledger)
   if redis.call('HINCRBY', record, 'holds', -1) > 0 then return end
-  local told = redis.call('HMGET', record, 'expire_ms', 'state')
-  if told[1] and (told[2] == 'done' or told[2] == 'cancelled') then
-    redis.call('PEXPIRE', record, told[1])
-    if ledger then expire_ledger(ledger, told[1]) end
+  local reply = redis.call('HMGET', record, 'expire_ms', 'state')
+  if reply[1] and (reply[2] == 'done' or reply[2] == 'cancelled') then
+    redis.call('PEXPIRE', record, reply[1])
+    if ledger then expire_ledger(ledger, reply[1]) end
   end
 end
 
--- True if an attempt of this life succeeded after it had been given up, so that the entry being settled is a retry that
+-- True if an attempt of this generation succeeded after it had been given up, so that the entry being settled is a retry that
 -- must not start. begin reads the same fields.
-local function is_done(record, life)
-  local late = redis.call('HMGET', record, 'late:' .. life, 'late')
-  return late[1] or late[2] == life
+local function is_done(record, generation)
+  local late = redis.call('HMGET', record, 'late:' .. generation, 'late')
+  return late[1] or late[2] == generation
 end
 
 -- The retry of a late success has arrived, so the record need not be kept for it any more.
-local function meet_late(record, life)
-  if redis.call('HDEL', record, 'late:' .. life) == 1 then release_record(record) end
+local function meet_late(record, generation)
+  if redis.call('HDEL', record, 'late:' .. generation) == 1 then release_record(record) end
 end
 
--- True if this life has a record only because an attempt reported on itself (see report); the record goes with that
+-- True if this generation has a record only because an attempt reported on itself (see report); the record goes with that
 -- attempt. Records that are kept for a living job have no TTL.
-local function is_passing(record, life)
-  return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == life
+local function is_passing(record, generation)
+  return redis.call('PTTL', record) >= 0 and redis.call('HGET', record, 'life') == generation
 end
 
 -- The fields of a record that note an attempt which ended now in the ring of the last 20: 'start end outcome worker
@@ -104,20 +104,20 @@ local function expire(record, now, retention, ledger, facts)
   if ledger then expire_ledger(ledger, left) end
 end
 
--- Sets the TTL of everything kept about a life that ended. ledger: nil if it is known that there is none.
-local function retire(record, ledger, life, is_owner, now, retention, facts)
-  if ledger and not leave_ledger(ledger, life) and redis.call('EXISTS', ledger) == 0 then ledger = nil end
+-- Sets the TTL of everything kept about a generation that ended. ledger: nil if it is known that there is none.
+local function retire(record, ledger, generation, is_owner, now, retention, facts)
+  if ledger and not leave_ledger(ledger, generation) and redis.call('EXISTS', ledger) == 0 then ledger = nil end
   if is_owner then return expire(record, now, retention, ledger, facts) end
   if not ledger then return end
-  local told = redis.call('HMGET', record, 'state', 'holds')
-  if (not told[1] or has_ended(told[1])) and tonumber(told[2] or '0') <= 0 then expire_ledger(ledger, retention) end
+  local reply = redis.call('HMGET', record, 'state', 'holds')
+  if (not reply[1] or has_ended(reply[1])) and tonumber(reply[2] or '0') <= 0 then expire_ledger(ledger, retention) end
 end
 
--- Names in the record of this life the entry where its job is now, and other fields. Never throws.
-local function name_entry(key, id, life, ...)
-  if not id or not life then return end
+-- Names in the record of this generation the entry where its job is now, and other fields. Never throws.
+local function name_entry(key, id, generation, ...)
+  if not id or not generation then return end
   local record = record_key(key, id)
-  if redis.pcall('HGET', record, 'life') == life then redis.pcall('HSET', record, 'entry', ...) end
+  if redis.pcall('HGET', record, 'life') == generation then redis.pcall('HSET', record, 'entry', ...) end
 end
 
 -- Notes in a job's record the ids of the jobs that followed its end. entries: those of the jobs, in this lane.

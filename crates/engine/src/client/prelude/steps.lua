@@ -26,16 +26,16 @@ local function has_begun_once(ledger)
   return false
 end
 
--- Sets the TTL of the ledger of an id's steps, unless a life that has begun one of them is still alive.
+-- Sets the TTL of the ledger of an id's steps, unless a generation that has begun one of them is still alive.
 local function expire_ledger(ledger, ms)
-  local lives = redis.pcall('HGET', ledger, 'lives')
-  if type(lives) == 'string' and (tonumber(lives) or 0) > 0 then return end
+  local generations = redis.pcall('HGET', ledger, 'lives')
+  if type(generations) == 'string' and (tonumber(generations) or 0) > 0 then return end
   redis.call('PEXPIRE', ledger, ms)
 end
 
--- A life that has begun steps, and so uses their ledger, has ended; see step_begin. Returns whether it was such a life.
-local function leave_ledger(ledger, life)
-  local has_begun = redis.pcall('HDEL', ledger, '@' .. life) == 1
+-- A generation that has begun steps, and so uses their ledger, has ended; see step_begin. Returns whether it was such a generation.
+local function leave_ledger(ledger, generation)
+  local has_begun = redis.pcall('HDEL', ledger, '@' .. generation) == 1
   if has_begun then redis.call('HINCRBY', ledger, 'lives', -1) end
   return has_begun
 end
@@ -58,23 +58,23 @@ local function is_under_way(stream, run)
   return false
 end
 
--- True if the runs of a step in another life count in this one: the other life is alive, or was so when this one joined the
--- ledger. A life joins at a version of the ledger, and a run ends at one.
-local function shares_attempts(ledger, step, other, life)
-  local told = redis.call('HMGET', ledger, '@' .. other, '@' .. life, step .. ':v')
-  local joined, ended = tonumber(told[2] or ''), tonumber(told[3] or '')
-  return told[1] or joined and ended and joined < ended
+-- True if the runs of a step in another generation count in this one: the other generation is alive, or was so when this one joined the
+-- ledger. A generation joins at a version of the ledger, and a run ends at one.
+local function shares_attempts(ledger, step, other, generation)
+  local reply = redis.call('HMGET', ledger, '@' .. other, '@' .. generation, step .. ':v')
+  local joined, ended = tonumber(reply[2] or ''), tonumber(reply[3] or '')
+  return reply[1] or joined and ended and joined < ended
 end
 
--- May this run of a step start? The answer is that of step_begin. told: the step's state, run, life and due time in the
+-- May this run of a step start? The answer is that of step_begin. reply: the step's state, run, generation and due time in the
 -- ledger. Adds to `changes` what must be written, and adds nothing if nothing changes. It must come after the fence.
-local function begin_step(stream, ledger, told, step, kind, run, life, consumer, now, changes)
-  local state, is_others = told[1] or 'pending', told[3] and told[3] ~= life
-  if state == 'started' and told[2] == run then return 1 end
+local function begin_step(stream, ledger, reply, step, kind, run, generation, consumer, now, changes)
+  local state, is_others = reply[1] or 'pending', reply[3] and reply[3] ~= generation
+  if state == 'started' and reply[2] == run then return 1 end
   if state == 'done' or state == 'given_up' then return 2 end
   -- This run has ended, and was sent to begin before that.
-  if told[2] == run then return 0 end
-  if state == 'started' and is_others and is_under_way(stream, told[2]) then return 4 end
+  if reply[2] == run then return 0 end
+  if state == 'started' and is_others and is_under_way(stream, reply[2]) then return 4 end
   if kind == 'once' and state == 'started' then
     add_pair(changes, step .. ':state', 'unknown')
     add_pair(changes, step .. ':since', ms_text(now))
@@ -84,14 +84,14 @@ local function begin_step(stream, ledger, told, step, kind, run, life, consumer,
     return 3
   end
   if kind == 'once' and state ~= 'pending' then return 2 end
-  if kind == 'auto' and is_others and not shares_attempts(ledger, step, told[3], life) then
+  if kind == 'auto' and is_others and not shares_attempts(ledger, step, reply[3], generation) then
     add_pair(changes, step .. ':attempts', '0')
   end
   add_pair(changes, step .. ':state', 'started')
   add_pair(changes, step .. ':run', run)
   add_pair(changes, step .. ':worker', consumer)
   add_pair(changes, step .. ':since', ms_text(now))
-  add_pair(changes, step .. ':life', life)
-  if told[4] then redis.call('HDEL', ledger, step .. ':due') end
+  add_pair(changes, step .. ':life', generation)
+  if reply[4] then redis.call('HDEL', ledger, step .. ':due') end
   return 1
 end

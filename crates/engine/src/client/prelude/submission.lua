@@ -10,8 +10,8 @@ end
 
 -- How many jobs of a queue wait, run and are due later.
 local function depth_of(delayed, high, normal, low)
-  -- Jobs in rooms wait, too. A login that may not count them, as older ones, is not refused for that.
-  local in_rooms = redis.pcall('HLEN', room_places_key(delayed))
+  -- Jobs in waiting lists wait, too. A login that may not count them, as older ones, is not refused for that.
+  local in_rooms = redis.pcall('HLEN', waitlist_locations_key(delayed))
   return redis.call('ZCARD', delayed) + redis.call('XLEN', high) + redis.call('XLEN', normal) + redis.call('XLEN', low)
     + (type(in_rooms) == 'number' and in_rooms or 0)
 end
@@ -23,10 +23,10 @@ local function overfull(limit, more, ...)
 end
 
 -- The state of the job with this id as its producer sees it, and its member of the delayed set if it is in there; nil if
--- there is no such job. told: what the record says about state and member. A delayed job may have no record; is_empty: true
+-- there is no such job. reply: what the record says about state and member. A delayed job may have no record; is_empty: true
 -- if there is no such job. A job in the delayed set without a due time would never be due.
-local function standing_of(told, id, delayed, is_empty)
-  local state, member = told[1], told[2] or id
+local function standing_of(reply, id, delayed, is_empty)
+  local state, member = reply[1], reply[2] or id
   if state and state ~= 'scheduled' and state ~= 'retrying' then return state end
   if not state and is_empty then return nil end
   if redis.call('ZSCORE', delayed, member) then return state or 'scheduled', member end
@@ -46,7 +46,7 @@ end
 -- The state of a job that is known to be in this state, as its producer sees it. The record of a job may say 'waiting'
 -- until its first attempt ends: then its entry shows whether it runs.
 local function shown_state(state, record, lanes)
-  local told = state == 'waiting' and redis.call('HMGET', record, 'lane', 'entry')
-  local stream = told and told[2] and lanes[told[1]]
-  return stream and pending_of(stream, told[2]) and 'running' or state
+  local reply = state == 'waiting' and redis.call('HMGET', record, 'lane', 'entry')
+  local stream = reply and reply[2] and lanes[reply[1]]
+  return stream and pending_of(stream, reply[2]) and 'running' or state
 end

@@ -4,8 +4,8 @@
 -- or a placeholder if no task asks.
 local function is_on_page(task, page)
   if not task or is_placeholder(task) then return true end
-  local told = redis.call('HMGET', task, 'state', 'page')
-  return told[1] == 'running' and told[2] == page
+  local reply = redis.call('HMGET', task, 'state', 'page')
+  return reply[1] == 'running' and reply[2] == page
 end
 
 -- Counts jobs that a script has changed for a task, as jobs that it has looked at, too, and notes when its rate allows the next one.
@@ -14,10 +14,10 @@ local function count_for_task(task, what, jobs, now)
   if jobs == 0 or not task or is_placeholder(task) then return end
   redis.pcall('HINCRBY', task, what, jobs)
   redis.pcall('HINCRBY', task, 'looked', jobs)
-  local told = redis.pcall('HMGET', task, 'step_ms', 'due_ms')
-  local step_ms = tonumber(told[1] or '')
+  local reply = redis.pcall('HMGET', task, 'step_ms', 'due_ms')
+  local step_ms = tonumber(reply[1] or '')
   if not step_ms then return end
-  local due = math.min(math.max(tonumber(told[2] or '') or now, now - 1000), now + math.max(step_ms, 1000))
+  local due = math.min(math.max(tonumber(reply[2] or '') or now, now - 1000), now + math.max(step_ms, 1000))
   redis.pcall('HSET', task, 'due_ms', string.format('%.3f', due + jobs * step_ms))
 end
 

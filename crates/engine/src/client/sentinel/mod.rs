@@ -9,7 +9,7 @@ mod announcement;
 mod listener;
 mod opinion;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fred::types::config::{Config, Server, ServerConfig};
@@ -20,6 +20,7 @@ use self::announcement::Announcement;
 use self::listener::Listener;
 use self::opinion::{Opinion, View};
 use crate::client::error::Error;
+use crate::mutex::lock;
 
 /// How long a process looks for the primary before it reports what is wrong.
 const FOUND_WITHIN: Duration = Duration::from_secs(6);
@@ -94,7 +95,7 @@ impl Sentinels {
             known.mark_unchanged();
             let elapsed = begun.elapsed();
             {
-                let opinion = self.shared.opinion();
+                let opinion = lock(&self.shared.opinion);
                 if let Some(primary) = opinion.primary() {
                     return Ok(primary.clone());
                 }
@@ -164,25 +165,25 @@ impl Sentinels {
 
     /// Why the primary is not known.
     fn problem(&self) -> Error {
-        self.shared.opinion().problem(&self.shared.service)
+        lock(&self.shared.opinion).problem(&self.shared.service)
     }
 }
 
 impl Shared {
     fn note_answer(&self, nth: usize, view: View) {
-        let mut opinion = self.opinion();
+        let mut opinion = lock(&self.opinion);
         opinion.note_answer(nth, view, Instant::now());
         self.publish(&opinion);
     }
 
     fn note_announcement(&self, nth: usize, announcement: Announcement) {
-        let mut opinion = self.opinion();
+        let mut opinion = lock(&self.opinion);
         opinion.note_announcement(nth, announcement, Instant::now());
         self.publish(&opinion);
     }
 
     fn decide_now(&self) {
-        let mut opinion = self.opinion();
+        let mut opinion = lock(&self.opinion);
         opinion.decide_now();
         if opinion.primary().is_some() {
             self.publish(&opinion);
@@ -202,9 +203,5 @@ impl Shared {
             *known = PrimaryState { primary, version: known.version + u64::from(moved), changing_until };
             news
         });
-    }
-
-    fn opinion(&self) -> std::sync::MutexGuard<'_, Opinion> {
-        self.opinion.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,9 +6,9 @@ use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::cursor::{JobCursor, Place};
-use super::places::{COMMAND_BYTES, MOST, is_of_another_type};
-use super::rooms::Rooms;
+use super::cursor::{JobCursor, Location};
+use super::locations::{COMMAND_BYTES, MOST, is_of_another_type};
+use super::waitlists::{MAX_WAITLISTS, WAITLISTS_OF_PAGE, Waitlists};
 use super::{FoundJob, JobPage, JobSearch, Portion};
 use crate::Queue;
 use crate::client::decode;
@@ -21,8 +21,8 @@ const AT_ONCE: usize = 32;
 
 /// A walk over the jobs of a queue. [`Queue::walk_jobs`] returns it.
 ///
-/// It looks at running jobs, then at those that wait in lanes and in rooms, at delayed and dead ones, and at the records of ended
-/// ones. Running, waiting and dead jobs come in the order of their entries, lane by lane; rooms in the order in which they got
+/// It looks at running jobs, then at those that wait in lanes and in waiting lists, at delayed and dead ones, and at the records of ended
+/// ones. Running, waiting and dead jobs come in the order of their entries, lane by lane; waiting lists in the order in which they got
 /// their first jobs; delayed jobs in the order of their due times; records in no order.
 ///
 /// ```no_run
@@ -53,8 +53,10 @@ pub struct JobWalk {
     ahead: VecDeque<Ahead>,
     /// How many entries of this place to read at once.
     size: job::Portion,
-    /// The rooms that are not read yet, once they are listed.
-    rooms: Option<Rooms>,
+    /// The waiting lists that are not read yet, once they are listed.
+    waitlists: Option<Waitlists>,
+    /// How many waiting lists to list at once.
+    most_waitlists: usize,
 }
 
 /// A job that was read, but not looked at yet.
@@ -68,15 +70,21 @@ struct Ahead {
 impl Queue {
     /// Begins a walk over the jobs that a search looks at, or goes on with one where an earlier one stopped.
     pub fn walk_jobs(&self, search: &JobSearch, from: Option<JobCursor>) -> JobWalk {
-        let first = || search.places().next().map(|place| JobCursor::at(place, None));
+        let first = || search.locations().next().map(|location| JobCursor::at(location, None));
         JobWalk {
             queue: self.clone(),
             from: from.or_else(first),
             search: search.clone(),
             ahead: VecDeque::new(),
             size: job::Portion::new(1, MOST, COMMAND_BYTES),
-            rooms: None,
+            waitlists: None,
+            most_waitlists: MAX_WAITLISTS,
         }
+    }
+
+    /// Begins a walk of which only one page is read.
+    fn one_page(&self, search: &JobSearch, from: Option<JobCursor>) -> JobWalk {
+        JobWalk { most_waitlists: WAITLISTS_OF_PAGE, ..self.walk_jobs(search, from) }
     }
 
     /// Returns a page of the jobs that match a search. [`JobWalk`] says in which order they come.
@@ -88,7 +96,7 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer, or refuses everything.
     pub async fn find_jobs(&self, search: &JobSearch, from: Option<JobCursor>) -> Result<JobPage, Error> {
-        self.walk_jobs(search, from).page(usize::MAX).await
+        self.one_page(search, from).page(usize::MAX).await
     }
 
     /// Finds jobs as [`Queue::find_jobs`] does, with the fields of each as they are in its place, without those that are kept elsewhere.
@@ -97,7 +105,7 @@ impl Queue {
         search: &JobSearch,
         from: Option<JobCursor>,
     ) -> Result<(JobPage, Vec<Option<Envelope>>), Error> {
-        self.walk_jobs(search, from).page_with_fields(usize::MAX).await
+        self.one_page(search, from).page_with_fields(usize::MAX).await
     }
 
     /// Returns about how many jobs a search looks at: how many are now where it looks. `None` if nobody can tell: ended jobs are
@@ -109,22 +117,22 @@ impl Queue {
     pub async fn count_jobs(&self, search: &JobSearch) -> Result<Option<u64>, Error> {
         if let Some(gate) = &search.gate {
             let client = self.link.client();
-            let length: Value = self.link.ask("xlen", client.xlen(self.keys.room(gate.as_str()))).await?;
+            let length: Value = self.link.ask("xlen", client.xlen(self.keys.waitlist(gate.as_str()))).await?;
             return Ok(decode::number(&length));
         }
         let (figures, _) = self.count(None).await?;
         if !figures.unread.is_empty() {
             return Ok(None);
         }
-        let count = |place| match place {
-            Place::Held(lane) => Some(figures.lanes[lane as usize].running),
-            Place::Waiting(lane) => Some(figures.lanes[lane as usize].waiting),
-            Place::Rooms => Some(figures.in_rooms + figures.in_unknown_rooms + figures.in_fair_rooms),
-            Place::Delayed => Some(figures.delayed),
-            Place::Dead => Some(figures.dead),
-            Place::Records => None,
+        let count = |location| match location {
+            Location::Held(lane) => Some(figures.lanes[lane as usize].running),
+            Location::Waiting(lane) => Some(figures.lanes[lane as usize].waiting),
+            Location::Waitlists => Some(figures.in_rooms + figures.in_unknown_rooms + figures.in_fair_rooms),
+            Location::Delayed => Some(figures.delayed),
+            Location::Dead => Some(figures.dead),
+            Location::Records => None,
         };
-        Ok(search.places().map(count).sum())
+        Ok(search.locations().map(count).sum())
     }
 
     /// Looks up the last error of a job, if the filter needs it.
@@ -199,7 +207,7 @@ impl JobWalk {
         {
             self.read_ahead(at, &mut page).await?;
             // Most places are empty. A scan of records may find nothing for long, so a page has only one of its portions.
-            let goes_on_there = self.from.is_some_and(|from| from.place == at.place);
+            let goes_on_there = self.from.is_some_and(|from| from.location == at.location);
             if goes_on_there || page.read > 0 || page.unread.is_some() {
                 break;
             }
@@ -251,8 +259,8 @@ impl JobWalk {
         }
         self.from = portion.next;
         if self.from.is_none() {
-            let mut later = self.search.places().skip_while(|place| *place != at.place).skip(1);
-            self.from = later.next().map(|place| JobCursor::at(place, None));
+            let mut later = self.search.locations().skip_while(|location| *location != at.location).skip(1);
+            self.from = later.next().map(|location| JobCursor::at(location, None));
             self.size.reset();
         }
         Ok(())
@@ -260,24 +268,24 @@ impl JobWalk {
 
     async fn read(&mut self, at: JobCursor) -> Result<Portion, Error> {
         let (queue, search, size) = (&self.queue, &self.search, &mut self.size);
-        match at.place {
-            Place::Held(lane) if search.only_places && search.filter.is_empty() => {
-                queue.places_held(lane, at.after, &search.holdings).await
+        match at.location {
+            Location::Held(lane) if search.only_places && search.filter.is_empty() => {
+                queue.locations_held(lane, at.after, &search.holdings).await
             }
-            Place::Held(lane) => queue.page_held(lane, at.after, (&search.holdings, size)).await,
-            Place::Waiting(lane) => queue.page_waiting(lane, at.after, size).await,
-            Place::Rooms => {
-                let mut rooms = match self.rooms.take() {
-                    Some(rooms) => rooms,
-                    None => queue.list_rooms(search, at).await?,
+            Location::Held(lane) => queue.page_held(lane, at.after, (&search.holdings, size)).await,
+            Location::Waiting(lane) => queue.page_waiting(lane, at.after, size).await,
+            Location::Waitlists => {
+                let mut waitlists = match self.waitlists.take() {
+                    Some(waitlists) => waitlists,
+                    None => queue.list_waitlists(search, at, self.most_waitlists).await?,
                 };
-                let portion = queue.page_rooms(&mut rooms, size).await?;
-                self.rooms = Some(rooms).filter(|rooms| !rooms.is_empty());
+                let portion = queue.page_waitlists(&mut waitlists).await?;
+                self.waitlists = Some(waitlists).filter(|waitlists| !waitlists.is_empty());
                 Ok(portion)
             }
-            Place::Delayed => queue.page_delayed(at.after).await,
-            Place::Dead => queue.page_dead(at.after).await,
-            Place::Records => queue.page_records(at.after).await,
+            Location::Delayed => queue.page_delayed(at.after).await,
+            Location::Dead => queue.page_dead(at.after).await,
+            Location::Records => queue.page_records(at.after).await,
         }
     }
 }

@@ -22,8 +22,13 @@ pub enum Change {
     Cancel,
     /// Delayed ones are made due.
     RunNow,
-    /// Those that wait or are delayed go to this queue.
-    Move(Queue),
+    /// Those that wait or are delayed go to another queue.
+    Move {
+        /// The queue that gets them.
+        to: Queue,
+        /// Whether that is meant even if nobody seems to have this queue.
+        is_sure: bool,
+    },
 }
 
 /// Which jobs are changed, and how.
@@ -43,8 +48,6 @@ pub struct Bulk {
     pub max_depth: Option<u64>,
     /// How many jobs are changed per second, at most.
     pub rate: Option<f64>,
-    /// Whether to move jobs to a queue that nobody seems to have.
-    pub is_sure: bool,
 }
 
 /// The jobs that are meant, and what is known about them beforehand.
@@ -71,7 +74,7 @@ impl Change {
         match self {
             Self::Cancel => &CANCEL,
             Self::RunNow => &RUN_NOW,
-            Self::Move(_) => &MOVE,
+            Self::Move { .. } => &MOVE,
         }
     }
 
@@ -79,7 +82,7 @@ impl Change {
         match self {
             Self::Cancel => BulkAction::Cancel,
             Self::RunNow => BulkAction::RunNow,
-            Self::Move(to) => BulkAction::Move(to.name().clone()),
+            Self::Move { to, .. } => BulkAction::Move(to.name().clone()),
         }
     }
 }
@@ -97,7 +100,7 @@ pub async fn select(queue: &Queue, input: &Bulk) -> Result<Planned, Error> {
     let selected = queue.bulk().select(action, input.filter.clone(), states).await;
     let selection = selected.map_err(Error::redis("failed to read the clock of Redis"))?;
     let doubt = match &input.change {
-        Change::Move(to) => doubt(to).await?,
+        Change::Move { to, .. } => doubt(to).await?,
         Change::Cancel | Change::RunNow => None,
     };
     let report = BulkReport::new(queue, &selection);
@@ -118,7 +121,7 @@ pub async fn plan(queue: &Queue, input: &Bulk, control: Control<'_>) -> Result<P
     };
     planned.report.plan(&plan.map_err(Error::redis("failed to read the jobs"))?);
     planned.is_counted = true;
-    if let Change::Move(to) = &input.change {
+    if let Change::Move { to, .. } = &input.change {
         let remarks = remarks(queue, to, input.max_depth, &planned.report).await;
         planned.report.remarks = planned.doubt.iter().cloned().chain(remarks).collect();
     }
@@ -137,7 +140,7 @@ pub async fn begin(
     input: &Bulk,
     planned: &Planned,
 ) -> Result<Noted<TaskReport>, Error> {
-    if let Some(doubt) = planned.doubt.as_ref().filter(|_| !input.is_sure) {
+    if let (Change::Move { is_sure: false, .. }, Some(doubt)) = (&input.change, &planned.doubt) {
         return Err(Error::Doubtful(doubt.clone()));
     }
     let action = target(actor.action(input.change.operation()), input, &planned.selection);
@@ -185,7 +188,7 @@ async fn doubt(to: &Queue) -> Result<Option<String>, Error> {
 async fn remarks(queue: &Queue, to: &Queue, max_depth: Option<u64>, report: &BulkReport) -> Vec<String> {
     let name = to.name();
     let mut remarks = Vec::new();
-    match queue.bulk().room_in(name, max_depth).await {
+    match queue.bulk().remaining_depth_of(name, max_depth).await {
         Ok(Some(left)) if left < report.planned => remarks.push(format!(
             "the queue {name} accepts {} at the moment (max_depth); the rest stay",
             further(left)
@@ -220,7 +223,7 @@ fn target(action: Action, input: &Bulk, selection: &BulkSelection) -> Action {
         let states: Vec<&str> = selection.states.iter().map(|state| state.as_str()).collect();
         target = format!("--state {} {target}", states.join(","));
     }
-    if let Change::Move(to) = &input.change {
+    if let Change::Move { to, .. } = &input.change {
         target = format!("--to {} {target}", to.name());
     }
     action.target(target)

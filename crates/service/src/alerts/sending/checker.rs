@@ -1,4 +1,4 @@
-//! The check: reads what is known and what is wrong, writes down what follows, and shows it to the couriers.
+//! The check: reads what is known and what is wrong, writes down what follows, and shows it to the sink senders.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::job::SinkName;
 use crate::job::incident::decide::{Standing, Timing, Transition, decide};
 use crate::job::incident::{IncidentKind, IncidentState};
 use streamfleet::chore::Chore;
-use streamfleet::event::{Event, Events};
+use streamfleet::event::{AlertEvent, Event, Events};
 
-/// What the couriers see: the incidents that are not over.
+/// What the sink senders see: the incidents that are not over.
 pub(super) type Shown = Arc<OpenIncidents>;
 
 /// Checks, again and again.
@@ -78,7 +78,7 @@ impl Checker {
         match transition {
             Transition::Put { incident, is_news } => {
                 if is_news {
-                    self.events.emit(&Event::IncidentChanged { incident: &incident });
+                    self.events.emit(&Event::Alert(AlertEvent::IncidentChanged { incident: &incident }));
                 }
                 match known.incidents.iter_mut().find(|known| known.incident.id == incident.id) {
                     Some(one) => one.incident = incident,
@@ -96,7 +96,10 @@ impl Checker {
             *open.entry(known.incident.kind).or_default() += 1;
         }
         for kind in IncidentKind::ALL {
-            self.events.emit(&Event::Incidents { kind, open: open.get(&kind).copied().unwrap_or(0) });
+            self.events.emit(&Event::Alert(AlertEvent::Incidents {
+                kind,
+                open: open.get(&kind).copied().unwrap_or(0),
+            }));
         }
     }
 }
@@ -104,7 +107,7 @@ impl Checker {
 /// Reports that this process no longer knows of any incident.
 pub(super) fn report_none(events: &Events) {
     for kind in IncidentKind::ALL {
-        events.emit(&Event::Incidents { kind, open: 0 });
+        events.emit(&Event::Alert(AlertEvent::Incidents { kind, open: 0 }));
     }
 }
 

@@ -2,11 +2,11 @@
 
 mod checker;
 mod configured;
-mod courier;
 mod message;
 mod observe;
 mod pace;
 mod sender;
+mod sink_sender;
 mod sinks;
 mod words;
 

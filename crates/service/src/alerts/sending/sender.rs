@@ -9,13 +9,14 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::checker::{Checker, LEASE, Shown, report_none};
-use super::courier::Courier;
 use super::message::Sender;
 use super::observe::Observer;
 use super::observe::Watched;
 use super::pace::Pace;
+use super::sink_sender::SinkSender;
 use super::sinks::{Answer, Error, Sink};
-use crate::alerts::config::{Config, SinkConfig};
+use crate::alerts::config::Config;
+use crate::alerts::sink::SinkConfig;
 use crate::broker::{self, Broker, Incidents};
 use crate::job::{SinkName, Timestamp};
 use streamfleet::chore::Chore;
@@ -193,8 +194,8 @@ impl Alerts {
                 let opening = opened((&name, &sink), OPEN_PAUSE, (&events, &stop));
                 let Some(sink) = opening.await else { return };
                 let (pace, done) = (Pace::new(Instant::now()), BTreeMap::new());
-                let courier = Courier { sink, sender, incidents, events, shown, until, pace, done };
-                courier.run(stop).await;
+                let sink_sender = SinkSender { sink, sender, incidents, events, shown, until, pace, done };
+                sink_sender.run(stop).await;
             });
         }
         let observer = Observer::new(

@@ -1,8 +1,9 @@
 //! The labels of metrics, and the values that each may have. Every set of values is fixed once a process runs.
 
 use crate::broker;
+use crate::job::Lane;
 use crate::job::incident::IncidentKind;
-use streamfleet::event::PoolEnding;
+use streamfleet::event::{PoolEnding, SpanLoss};
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,7 +53,7 @@ pub(in super::super) const OUTCOMES: [&str; 7] =
     ["succeeded", "retried", "dead", "expired", "snoozed", "interrupted", "cancelled"];
 pub(super) const OUTCOME: Label = closed("outcome", &OUTCOMES);
 
-/// Why attempts fail.
+/// Why attempts fail, first in the order of [`FailureKind`](crate::job::FailureKind).
 pub(in super::super) const FAILURES: [&str; 5] = ["error", "timeout", "panic", "unknown", "lost"];
 pub(super) const FAILURE: Label = closed("reason", &FAILURES);
 
@@ -66,11 +67,9 @@ pub(super) const STATE: Label = closed("state", &STATES);
 pub(in super::super) const CONSUMERS: [&str; 2] = ["live", "stale"];
 pub(super) const CONSUMER: Label = closed("state", &CONSUMERS);
 
-/// The lanes, in the order of [`Lane::ALL`](crate::job::Lane::ALL).
-pub(in super::super) const LANES: [&str; 3] = ["high", "normal", "low"];
-pub(super) const LANE: Label = closed("lane", &LANES);
+pub(super) const LANE: Label = closed("lane", &Lane::NAMES);
 
-/// How programs end.
+/// How programs end, in the order of [`ChildEnding`](streamfleet::event::ChildEnding).
 pub(in super::super) const CHILDREN: [&str; 5] = ["exited", "failed", "signal", "timeout", "not_started"];
 pub(super) const CHILD: Label = closed("outcome", &CHILDREN);
 
@@ -80,21 +79,7 @@ pub(super) const POOL: Label = given("pool", "the pools of the process");
 pub(in super::super) const PROGRAMS: [&str; 4] = ["busy", "idle", "starting", "leaving"];
 pub(super) const PROGRAM: Label = closed("state", &PROGRAMS);
 
-/// How programs of pools end, in the order of [`PoolEnding::ALL`].
-pub(in super::super) const POOL_ENDINGS: [&str; PoolEnding::ALL.len()] = [
-    "max_jobs",
-    "max_lifetime",
-    "max_memory",
-    "idle",
-    "reload",
-    "stopped",
-    "exited",
-    "crashed",
-    "nonsense",
-    "cut",
-    "not_started",
-];
-pub(super) const POOL_ENDING: Label = closed("reason", &POOL_ENDINGS);
+pub(super) const POOL_ENDING: Label = closed("reason", &PoolEnding::NAMES);
 
 pub(super) const SINK: Label = given("sink", "the sinks of the process");
 
@@ -102,24 +87,10 @@ pub(super) const SINK: Label = given("sink", "the sinks of the process");
 pub(in super::super) const MESSAGES: [&str; 3] = ["sent", "failed", "given_up"];
 pub(super) const MESSAGE: Label = closed("result", &MESSAGES);
 
-/// The kinds of incidents, in the order of [`IncidentKind::ALL`].
-pub(in super::super) const INCIDENTS: [&str; IncidentKind::ALL.len()] = [
-    "dead_group",
-    "dead_rate",
-    "dead_job",
-    "backlog",
-    "no_worker",
-    "unserved_type",
-    "pool_down",
-    "needs_decision",
-    "campaign_stopped",
-    "queue_paused",
-    "redis_memory",
-];
-pub(super) const INCIDENT: Label = closed("kind", &INCIDENTS);
+pub(super) const INCIDENT: Label = closed("kind", &IncidentKind::NAMES);
 
 pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
 pub(super) const RECIPIENT: Label = closed("recipient", &["hook", "stream"]);
-pub(super) const SPAN_LOSS: Label = closed("reason", &["full", "refused", "unreachable"]);
+pub(super) const SPAN_LOSS: Label = closed("reason", &SpanLoss::NAMES);
 pub(super) const ERROR: Label = closed("kind", &broker::Error::KINDS);
 pub(super) const COMMAND: Label = closed("command", &broker::COMMANDS);

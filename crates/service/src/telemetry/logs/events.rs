@@ -1,12 +1,15 @@
 //! Events as log lines: what an operator needs to see, at a bounded rate, without payloads.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use streamfleet_engine::mutex::lock;
 use tracing::{debug, error, info, warn};
 
-use crate::job::PoolName;
-use streamfleet::event::{Ending, Event, Finished, PoolEnding, SpanLoss};
+use crate::job::{PoolName, QueueName};
+use streamfleet::event::{
+    AlertEvent, Ending, Event, Finished, PoolEnding, ProgramEvent, QueueEvent, RedisEvent, ReportEvent,
+};
 
 /// Lines per second about Redis, and about fences and leases: one line is enough.
 const RARE: u32 = 1;
@@ -24,7 +27,7 @@ pub fn listener() -> Arc<dyn Fn(&Event<'_>) + Send + Sync> {
         failed: Throttle::new(JOBS),
         dead: Throttle::new(JOBS),
         fenced: Throttle::new(RARE),
-        aside: Throttle::new(RARE),
+        set_aside: Throttle::new(RARE),
         lost: Throttle::new(RARE),
         skipped: Throttle::new(JOBS),
         unserved: Throttle::new(JOBS),
@@ -42,7 +45,7 @@ struct Log {
     failed: Throttle,
     dead: Throttle,
     fenced: Throttle,
-    aside: Throttle,
+    set_aside: Throttle,
     lost: Throttle,
     skipped: Throttle,
     unserved: Throttle,
@@ -56,71 +59,81 @@ struct Log {
 impl Log {
     fn write(&self, event: &Event<'_>) {
         match *event {
-            Event::RedisError { kind, error } => {
-                self.redis
-                    .then(|suppressed| warn!(kind, error, suppressed, "a redis command failed"));
-            }
+            Event::Started { .. } | Event::Finished(_) => self.attempt(event),
             Event::Failed { queue, job_type, job, kind, error } => self.failed.then(|suppressed| {
                 let kind = kind.as_str();
                 info!(%queue, %job_type, %job, kind, error, suppressed, "a handler failed");
             }),
-            Event::Started { .. } | Event::Finished(_) => self.attempt(event),
-            Event::Fenced { queue } => {
+            Event::Queue { queue, event } => self.queue(queue, event),
+            Event::Program(ProgramEvent::PoolEnded { pool, ending, why }) => {
+                self.program_ended(pool, ending, why)
+            }
+            Event::Redis(RedisEvent::Error { kind, error }) => {
+                self.redis.then(|suppressed| warn!(kind, error, suppressed, "a redis command failed"));
+            }
+            Event::Redis(RedisEvent::Reconnected { times }) => info!(times, "connected to redis again"),
+            Event::Report(event) => self.report(event),
+            Event::Alert(event) => self.alert(event),
+            Event::Ran { .. }
+            | Event::Lost { .. }
+            | Event::Program(ProgramEvent::ChildEnded { .. } | ProgramEvent::Pool { .. })
+            | Event::Redis(RedisEvent::RoundTrip { .. } | RedisEvent::Contact { .. })
+            | Event::Stopping => {}
+        }
+    }
+
+    /// Logs what happens to a queue.
+    fn queue(&self, queue: &QueueName, event: QueueEvent<'_>) {
+        match event {
+            QueueEvent::Fenced => {
                 self.fenced.then(|suppressed| info!(%queue, suppressed, "an outcome came too late"));
             }
-            Event::SetAside { .. } | Event::TypeUnserved { .. } => self.stuck(event),
-            Event::Unserved { .. } | Event::Served { .. } | Event::ClockSetBack { .. } => serving(event),
-            Event::LeaseLost { queue } => self.lost.then(|suppressed| {
+            QueueEvent::SetAside { .. } | QueueEvent::TypeUnserved { .. } => self.stuck(queue, event),
+            QueueEvent::Unserved { why } => {
+                error!(%queue, why, "a queue is not served; retrying, other queues are not affected");
+            }
+            QueueEvent::Served => info!(%queue, "a queue is served"),
+            QueueEvent::ClockSetBack { by } => warn!(
+                %queue, ?by,
+                "the clock of redis was set back; jobs that were delayed while it was ahead run later by this much"
+            ),
+            QueueEvent::LeaseLost => self.lost.then(|suppressed| {
                 warn!(%queue, suppressed, "a lease was lost; its handler is cancelled");
             }),
-            Event::Claimed { queue, jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
-            Event::OrphansReclaimed { queue, count } => {
+            QueueEvent::Claimed { jobs } => info!(%queue, jobs, "took over jobs of a worker that stopped responding"),
+            QueueEvent::OrphansReclaimed { count } => {
                 warn!(%queue, count, "made entries pending again that nobody held; their jobs run again");
             }
-            Event::BodiesLost { queue, entries } => {
+            QueueEvent::BodiesLost { entries } => {
                 error!(%queue, entries, "somebody deleted pending entries; their jobs are lost");
             }
-            Event::GroupRecreated { queue } => {
-                error!(%queue, "somebody deleted streams or groups; recreating them");
+            QueueEvent::GroupRecreated => error!(%queue, "somebody deleted streams or groups; recreating them"),
+            QueueEvent::Leading { leading } => debug!(%queue, leading, "leadership changed"),
+            QueueEvent::Promoted { jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
+            QueueEvent::CronTicked { entry, jobs, late } => {
+                debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
             }
-            Event::Leading { .. } | Event::Promoted { .. } | Event::CronTicked { .. } => maintenance(event),
-            Event::CronSkipped { queue, entry, ticks } => self.skipped.then(|suppressed| {
+            QueueEvent::CronSkipped { entry, ticks } => self.skipped.then(|suppressed| {
                 warn!(%queue, %entry, ticks, suppressed, "ticks of a recurring job were missed and are skipped");
             }),
-            Event::HookFailed { .. } | Event::NotificationsDropped { .. } => self.unheard(event),
-            Event::Unexported { spans, loss, why } => self.unexported(spans, loss, why),
-            Event::Evicted { .. }
-            | Event::ArchiveFailed { .. }
-            | Event::Archived { .. }
-            | Event::CampaignStopped { .. } => about_letters(event),
-            Event::TaskFailed { queue, task, why } => warn!(%queue, task, why, "a task has failed"),
-            Event::PoolProgramEnded { pool, ending, why } => self.program_ended(pool, ending, why),
-            Event::IncidentChanged { .. } | Event::AlertFailed { .. } => self.alerts(event),
-            Event::Reconnected { times } => info!(times, "connected to redis again"),
-            Event::Ran { .. }
-            | Event::Parked { .. }
-            | Event::Admitted { .. }
-            | Event::Sorted { .. }
-            | Event::LetOut { .. }
-            | Event::Exported { .. }
-            | Event::Lost { .. }
-            | Event::ChildEnded { .. }
-            | Event::PoolPrograms { .. }
-            | Event::Joined { .. }
-            | Event::LongestRun { .. }
-            | Event::Limited { .. }
-            | Event::PromoterPolled { .. }
-            | Event::Surveyed { .. }
-            | Event::UnservedTypes { .. }
-            | Event::Campaigns { .. }
-            | Event::RoundTrip { .. }
-            | Event::Read { .. }
-            | Event::Contact { .. }
-            | Event::QueueLength { .. }
-            | Event::Published { .. }
-            | Event::Incidents { .. }
-            | Event::AlertSent { .. }
-            | Event::Stopping => {}
+            QueueEvent::Evicted { .. }
+            | QueueEvent::ArchiveFailed { .. }
+            | QueueEvent::Archived { .. }
+            | QueueEvent::CampaignStopped { .. } => about_letters(queue, event),
+            QueueEvent::TaskFailed { task, why } => warn!(%queue, task, why, "a task has failed"),
+            QueueEvent::Parked { .. }
+            | QueueEvent::Admitted { .. }
+            | QueueEvent::MovedToWaitlists { .. }
+            | QueueEvent::LeftWaitlists { .. }
+            | QueueEvent::Joined { .. }
+            | QueueEvent::LongestRun { .. }
+            | QueueEvent::Limited { .. }
+            | QueueEvent::PromoterPolled
+            | QueueEvent::Surveyed { .. }
+            | QueueEvent::UnservedTypes { .. }
+            | QueueEvent::Campaigns { .. }
+            | QueueEvent::Read { .. }
+            | QueueEvent::QueueLength { .. } => {}
         }
     }
 
@@ -135,16 +148,16 @@ impl Log {
     }
 
     /// Logs what keeps jobs waiting until a person does something.
-    fn stuck(&self, event: &Event<'_>) {
-        if let Event::SetAside { queue, job, keys, error } = *event {
-            self.aside.then(|suppressed| {
+    fn stuck(&self, queue: &QueueName, event: QueueEvent<'_>) {
+        if let QueueEvent::SetAside { job, keys, error } = event {
+            self.set_aside.then(|suppressed| {
                 error!(
                     %queue, %job, error, keys, suppressed,
                     "a job is set aside until its keys or the permissions on them are fixed; it is retried automatically"
                 );
             });
         }
-        if let Event::TypeUnserved { queue, job_type, jobs, near } = *event {
+        if let QueueEvent::TypeUnserved { job_type, jobs, near } = event {
             self.unserved.then(|suppressed| {
                 warn!(
                     %queue, %job_type, jobs, did_you_mean = near.unwrap_or("-"), suppressed,
@@ -154,29 +167,34 @@ impl Log {
         }
     }
 
-    /// Logs what hooks did not do or were not told.
-    fn unheard(&self, event: &Event<'_>) {
-        if let Event::HookFailed { hook, kind, error } = *event {
-            self.hook.then(|suppressed| {
+    /// Logs what hooks, the stream or the collector missed.
+    fn report(&self, event: ReportEvent<'_>) {
+        match event {
+            ReportEvent::HookFailed { hook, kind, error } => self.hook.then(|suppressed| {
                 let kind = kind.as_str();
                 warn!(hook, kind, error, suppressed, "a hook failed; jobs are not affected");
-            });
-        }
-        if let Event::NotificationsDropped { recipient, notifications } = *event {
-            self.dropped_notifications.then(|suppressed| {
-                let recipient = recipient.as_str();
-                warn!(
-                    recipient,
-                    notifications, suppressed, "notifications were dropped; jobs are not affected"
-                );
-            });
+            }),
+            ReportEvent::NotificationsDropped { recipient, notifications } => {
+                self.dropped_notifications.then(|suppressed| {
+                    let recipient = recipient.as_str();
+                    warn!(
+                        recipient,
+                        notifications, suppressed, "notifications were dropped; jobs are not affected"
+                    );
+                });
+            }
+            ReportEvent::Unexported { spans, loss, why } => self.spans.then(|suppressed| {
+                let reason = loss.as_str();
+                warn!(spans, reason, why, suppressed, "spans were lost; jobs are not affected");
+            }),
+            ReportEvent::Published { .. } | ReportEvent::Exported { .. } => {}
         }
     }
 
     /// Logs what happens to incidents, and sinks that do not take messages.
-    fn alerts(&self, event: &Event<'_>) {
-        if let Event::IncidentChanged { incident } = *event {
-            self.alerts.then(|suppressed| {
+    fn alert(&self, event: AlertEvent<'_>) {
+        match event {
+            AlertEvent::IncidentChanged { incident } => self.alerts.then(|suppressed| {
                 let (kind, state) = (incident.kind.as_str(), incident.state.as_str());
                 let queue = incident.queue.as_ref().map_or("-", |queue| queue.as_str());
                 warn!(
@@ -188,12 +206,11 @@ impl Log {
                     suppressed,
                     "an incident has changed"
                 );
-            });
-        }
-        if let Event::AlertFailed { sink, why, is_given_up } = *event {
-            self.alerts.then(|suppressed| {
+            }),
+            AlertEvent::Failed { sink, why, is_given_up } => self.alerts.then(|suppressed| {
                 warn!(%sink, why, is_given_up, suppressed, "a sink did not take a message; jobs are not affected");
-            });
+            }),
+            AlertEvent::Incidents { .. } | AlertEvent::Sent { .. } => {}
         }
     }
 
@@ -211,13 +228,6 @@ impl Log {
         } else {
             debug!(%pool, reason, why, "a program of a pool has ended");
         }
-    }
-
-    fn unexported(&self, spans: u64, loss: SpanLoss, why: &str) {
-        self.spans.then(|suppressed| {
-            let reason = loss.as_str();
-            warn!(spans, reason, why, suppressed, "spans were lost; jobs are not affected");
-        });
     }
 
     fn finished(&self, end: &Finished<'_>) {
@@ -252,49 +262,20 @@ impl Log {
     }
 }
 
-/// Logs events from the leader's maintenance of a queue.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-fn maintenance(event: &Event<'_>) {
-    match *event {
-        Event::Leading { queue, leading } => debug!(%queue, leading, "leadership changed"),
-        Event::Promoted { queue, jobs, late } => debug!(%queue, jobs, ?late, "delayed jobs became due"),
-        Event::CronTicked { queue, entry, jobs, late } => {
-            debug!(%queue, %entry, jobs, ?late, "a recurring job was submitted");
-        }
-        _ => {}
-    }
-}
-
 /// Logs what retention and campaigns do with dead letters.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-fn about_letters(event: &Event<'_>) {
-    match *event {
-        Event::Evicted { queue, letters } => warn!(%queue, letters, "retention dropped dead letters"),
-        Event::Archived { queue, letters } => {
-            info!(%queue, letters, "dead letters were written to the archive");
+fn about_letters(queue: &QueueName, event: QueueEvent<'_>) {
+    match event {
+        QueueEvent::Evicted { letters } => warn!(%queue, letters, "retention dropped dead letters"),
+        QueueEvent::Archived { letters } => {
+            info!(%queue, letters, "dead letters were written to the archive")
         }
-        Event::ArchiveFailed { queue, why } => {
+        QueueEvent::ArchiveFailed { why } => {
             error!(%queue, why, "the archive cannot be written; dead letters stay although retention would drop them");
         }
-        Event::CampaignStopped { queue, campaign, why } => {
+        QueueEvent::CampaignStopped { campaign, why } => {
             warn!(%queue, campaign, why, "a campaign stopped itself");
         }
-        _ => {}
-    }
-}
-
-/// Logs whether a queue is served, and that its clock was set back.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-fn serving(event: &Event<'_>) {
-    match *event {
-        Event::Unserved { queue, why } => {
-            error!(%queue, why, "a queue is not served; retrying, other queues are not affected");
-        }
-        Event::ClockSetBack { queue, by } => warn!(
-            %queue, ?by,
-            "the clock of redis was set back; jobs that were delayed while it was ahead run later by this much"
-        ),
-        Event::Served { queue } => info!(%queue, "a queue is served"),
         _ => {}
     }
 }
@@ -319,8 +300,7 @@ impl Throttle {
 
     fn then(&self, write: impl FnOnce(u64)) {
         // The lock is released before the line is written.
-        let admitted =
-            self.window.lock().unwrap_or_else(PoisonError::into_inner).allow(self.per_second, Instant::now());
+        let admitted = lock(&self.window).allow(self.per_second, Instant::now());
         if let Some(suppressed) = admitted {
             write(suppressed);
         }
@@ -347,7 +327,7 @@ impl Window {
 mod tests {
     use super::super::human::tests::shown;
     use super::*;
-    use crate::job::{JobId, QueueName};
+    use crate::job::JobId;
 
     #[test]
     fn what_was_no_attempt_is_not_called_one() {
@@ -371,7 +351,9 @@ mod tests {
     #[test]
     fn a_program_that_was_cut_short_has_not_failed() {
         let pool = "php".parse().unwrap();
-        let line = |ending| shown(|| listener()(&Event::PoolProgramEnded { pool: &pool, ending, why: "x" }));
+        let line = |ending| {
+            shown(|| listener()(&Event::Program(ProgramEvent::PoolEnded { pool: &pool, ending, why: "x" })))
+        };
         let (cut, crashed) = (line(PoolEnding::Cut), line(PoolEnding::Crashed));
         assert!(cut.contains("INFO") && !cut.contains("failed"), "{cut}");
         assert!(crashed.contains("WARN a program of a pool failed"), "{crashed}");

@@ -122,8 +122,9 @@ pub(super) mod tests {
 
     use super::*;
 
+    /// Keeps what is written to it.
     #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
+    pub(in super::super) struct Sink(pub(in super::super) Arc<Mutex<Vec<u8>>>);
 
     impl Write for Sink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -6,7 +6,7 @@ use super::super::catalogue::{Descriptor, Values};
 use super::*;
 use crate::broker::{Members, QueueSnapshot, RedisMemory};
 use crate::job::{FailureKind, JobId, Timestamp};
-use streamfleet::event::{ChildEnding, Ending, Finished, PoolEnding};
+use streamfleet::event::{ChildEnding, Ending, Finished, PoolEnding, RedisEvent};
 
 fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
     let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
@@ -115,17 +115,23 @@ fn what_campaigns_and_the_archive_do_is_counted() {
     let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
     for replayed in [3, 4] {
         let queue = &queue;
-        metrics.record(&Event::Campaigns { queue, running: 2, replayed, succeeded: 5, died: 1 });
+        metrics.record(&Event::Queue {
+            queue,
+            event: QueueEvent::Campaigns { running: 2, replayed, succeeded: 5, died: 1 },
+        });
     }
-    metrics.record(&Event::CampaignStopped { queue: &queue, campaign: "00ff", why: "canary" });
-    metrics.record(&Event::Archived { queue: &queue, letters: 20 });
-    metrics.record(&Event::ArchiveFailed { queue: &queue, why: "canary" });
+    metrics.record(&Event::Queue {
+        queue: &queue,
+        event: QueueEvent::CampaignStopped { campaign: "00ff", why: "canary" },
+    });
+    metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::Archived { letters: 20 } });
+    metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::ArchiveFailed { why: "canary" } });
     let jobs = ["replayed", "succeeded", "died"].map(|what| count(&format!("campaign_jobs_{what}_total")));
     assert_eq!(jobs, [Some(7.0), Some(10.0), Some(2.0)]);
     assert_eq!([count("campaigns_running"), count("campaigns_stopped_total")], [Some(2.0), Some(1.0)]);
     let archive = [count("dead_jobs_archived_total"), count("dead_archive_failures_total")];
     assert_eq!(archive, [Some(20.0), Some(1.0)]);
-    metrics.record(&Event::Leading { queue: &queue, leading: false });
+    metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::Leading { leading: false } });
     assert_eq!(count("campaigns_running"), Some(0.0));
     assert!(!metrics.render().contains("canary"));
 }
@@ -134,8 +140,12 @@ fn what_campaigns_and_the_archive_do_is_counted() {
 fn submitted_and_skipped_ticks_are_counted() {
     let (queue, entry) = (queue(), "nightly".parse().unwrap());
     let metrics = metrics(&queue, &[]);
-    metrics.record(&Event::CronTicked { queue: &queue, entry: &entry, jobs: 2, late: Duration::ZERO });
-    metrics.record(&Event::CronSkipped { queue: &queue, entry: &entry, ticks: 7 });
+    metrics.record(&Event::Queue {
+        queue: &queue,
+        event: QueueEvent::CronTicked { entry: &entry, jobs: 2, late: Duration::ZERO },
+    });
+    metrics
+        .record(&Event::Queue { queue: &queue, event: QueueEvent::CronSkipped { entry: &entry, ticks: 7 } });
     let count = |name: &str| value(&metrics.render(), &format!("streamfleet_{name}{{queue=\"mail\"}}"));
     assert_eq!([count("cron_ticks_total"), count("cron_skipped_total")], [Some(2.0), Some(7.0)]);
 }
@@ -146,7 +156,7 @@ fn jobs_that_wait_for_others_of_their_type_are_shown() {
     let metrics = metrics(&queue, &[]);
     let limited = || value(&metrics.render(), r#"streamfleet_worker_limited_jobs{queue="mail"}"#);
     assert_eq!(limited(), Some(0.0));
-    metrics.record(&Event::Limited { queue: &queue, waiting: 4 });
+    metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::Limited { waiting: 4 } });
     assert_eq!(limited(), Some(4.0));
 }
 
@@ -166,7 +176,10 @@ fn lag_is_that_of_the_last_seconds() {
     let lag =
         |metrics: &Metrics| value(&metrics.render(), r#"streamfleet_scheduler_lag_seconds{queue="mail"}"#);
     for late in [900, 1500, 40] {
-        metrics.record(&Event::Promoted { queue: &queue, jobs: 1, late: Duration::from_millis(late) });
+        metrics.record(&Event::Queue {
+            queue: &queue,
+            event: QueueEvent::Promoted { jobs: 1, late: Duration::from_millis(late) },
+        });
     }
     metrics.upkeep();
     assert_eq!(lag(&metrics), Some(1.5));
@@ -201,7 +214,8 @@ fn late_starts_and_job_completions_are_counted() {
 fn a_former_leader_reports_0_so_the_maximum_is_right() {
     let queue = queue();
     let metrics = metrics(&queue, &[]);
-    let leading = |leading| metrics.record(&Event::Leading { queue: &queue, leading });
+    let leading =
+        |leading| metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::Leading { leading } });
     let mut memory = RedisMemory::default();
     (memory.used, memory.max, memory.is_eviction_safe) = (10, 20, true);
     let mut members = Members::default();
@@ -215,10 +229,13 @@ fn a_former_leader_reports_0_so_the_maximum_is_right() {
             (lane.waiting, lane.running, lane.added) = (1, 2, Some(added));
         }
         let (cron_overdue, took) = (Duration::from_secs(3), Duration::ZERO);
-        metrics.record(&Event::Surveyed { queue: &queue, snapshot: &snapshot, cron_overdue, took });
+        metrics.record(&Event::Queue {
+            queue: &queue,
+            event: QueueEvent::Surveyed { snapshot: &snapshot, cron_overdue, took },
+        });
     };
     leading(true);
-    metrics.record(&Event::PromoterPolled { queue: &queue });
+    metrics.record(&Event::Queue { queue: &queue, event: QueueEvent::PromoterPolled });
     tell([5, 6, 7]);
     tell([5, 8, 2]);
     let told = [
@@ -250,10 +267,10 @@ fn programs_and_round_trips_are_counted_by_their_labels() {
     let (queue, send) = (queue(), job_type("send"));
     let metrics = metrics(&queue, std::slice::from_ref(&send));
     for job_type in [&send, &job_type("stranger")] {
-        metrics.record(&Event::ChildEnded { job_type, ending: ChildEnding::Signal });
+        metrics.record(&Event::Program(ProgramEvent::ChildEnded { job_type, ending: ChildEnding::Signal }));
     }
     for command in ["promote", "a new one"] {
-        metrics.record(&Event::RoundTrip { command, took: Duration::from_micros(300) });
+        metrics.record(&Event::Redis(RedisEvent::RoundTrip { command, took: Duration::from_micros(300) }));
     }
     let rendered = metrics.render();
     for series in [
@@ -313,15 +330,19 @@ fn pools_show_their_programs_and_how_these_end() {
         let series = format!("{name}{{pool=\"php\",reason=\"{}\"}}", ending.as_str());
         assert_eq!(value(&rendered, &series), Some(0.0), "{series} in\n{rendered}");
     }
-    metrics.record(&Event::PoolPrograms {
+    metrics.record(&Event::Program(ProgramEvent::Pool {
         pool: &pool,
         busy: 3,
         idle: 2,
         starting: 1,
         leaving: 4,
         memory: 4096,
-    });
-    metrics.record(&Event::PoolProgramEnded { pool: &pool, ending: PoolEnding::Cut, why: "canary" });
+    }));
+    metrics.record(&Event::Program(ProgramEvent::PoolEnded {
+        pool: &pool,
+        ending: PoolEnding::Cut,
+        why: "canary",
+    }));
     let rendered = metrics.render();
     for (series, want) in [
         (r#"streamfleet_pool_processes{pool="php",state="busy"}"#, 3.0),

@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 use super::Maker;
 use crate::job::SinkName;
 use crate::job::incident::IncidentKind;
-use crate::telemetry::catalogue::{self, INCIDENTS, MESSAGES};
+use crate::telemetry::catalogue::{self, MESSAGES};
 
 /// The series of the alerts of a process.
 pub(in super::super) struct AlertSeries {
-    open: [Gauge; INCIDENTS.len()],
+    open: [Gauge; IncidentKind::ALL.len()],
     /// By sink, in the order of [`MESSAGES`].
     messages: FxHashMap<SinkName, [Counter; MESSAGES.len()]>,
 }
@@ -23,7 +23,7 @@ impl AlertSeries {
             (sink.clone(), MESSAGES.map(counter))
         };
         Self {
-            open: INCIDENTS.map(|kind| maker.gauge(&catalogue::INCIDENTS_OPEN, &[kind])),
+            open: IncidentKind::NAMES.map(|kind| maker.gauge(&catalogue::INCIDENTS_OPEN, &[kind])),
             messages: sinks.iter().map(counters).collect(),
         }
     }
@@ -49,15 +49,5 @@ impl AlertSeries {
         if let Some(counters) = self.messages.get(sink) {
             counters[nth].increment(1);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_values_of_the_label_are_the_kinds() {
-        assert_eq!(IncidentKind::ALL.map(IncidentKind::as_str), INCIDENTS);
     }
 }

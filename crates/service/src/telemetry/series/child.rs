@@ -28,13 +28,6 @@ impl ChildSeries {
 
     /// Counts a program that ended this way.
     pub(in super::super) fn ended(&self, job_type: &JobType, ending: ChildEnding) {
-        let at = match ending {
-            ChildEnding::Exited => 0,
-            ChildEnding::Failed => 1,
-            ChildEnding::Signal => 2,
-            ChildEnding::Timeout => 3,
-            ChildEnding::NotStarted => 4,
-        };
-        self.by_type.get(job_type).unwrap_or(&self.other)[at].increment(1);
+        self.by_type.get(job_type).unwrap_or(&self.other)[ending as usize].increment(1);
     }
 }

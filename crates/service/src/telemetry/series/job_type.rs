@@ -33,10 +33,10 @@ pub(in super::super) struct TypeSeries {
 }
 
 impl Types {
-    /// Creates series for these types as far as `room` allows. Types beyond it share one set.
-    pub(super) fn new(maker: &Maker<'_>, queue: &str, types: &[JobType], room: &mut usize) -> Self {
-        let own = types.len().min(*room);
-        *room -= own;
+    /// Creates series for these types as far as `left` allows. Types beyond it share one set.
+    pub(super) fn new(maker: &Maker<'_>, queue: &str, types: &[JobType], left: &mut usize) -> Self {
+        let own = types.len().min(*left);
+        *left -= own;
         let (own, rest) = types.split_at(own);
         let mut series: Vec<_> =
             own.iter().map(|job_type| TypeSeries::new(maker, queue, job_type.as_str())).collect();
@@ -92,13 +92,7 @@ impl TypeSeries {
 
     /// Counts an attempt that failed this way.
     pub(in super::super) fn fail(&self, kind: FailureKind) {
-        self.failures[match kind {
-            FailureKind::Error => 0,
-            FailureKind::Timeout => 1,
-            FailureKind::Panic => 2,
-            FailureKind::Unknown => 3,
-        }]
-        .increment(1);
+        self.failures[kind as usize].increment(1);
     }
 
     /// Counts an attempt whose worker stopped responding.

@@ -4,7 +4,7 @@ use metrics::{Counter, Gauge};
 
 use super::Maker;
 use crate::telemetry::catalogue;
-use streamfleet::event::Event;
+use streamfleet::event::QueueEvent;
 
 /// The series of a queue's dead letters.
 pub(in super::super) struct LetterSeries {
@@ -35,18 +35,18 @@ impl LetterSeries {
 
     /// Records an event about dead letters.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-    pub(in super::super) fn record(&self, event: &Event<'_>) {
-        match *event {
-            Event::Evicted { letters, queue: _ } => self.evicted.increment(letters),
-            Event::Archived { letters, queue: _ } => self.archived.increment(letters),
-            Event::ArchiveFailed { queue: _, why: _ } => self.archive_failures.increment(1),
-            Event::Campaigns { queue: _, running, replayed, succeeded, died } => {
+    pub(super) fn record(&self, event: QueueEvent<'_>) {
+        match event {
+            QueueEvent::Evicted { letters } => self.evicted.increment(letters),
+            QueueEvent::Archived { letters } => self.archived.increment(letters),
+            QueueEvent::ArchiveFailed { why: _ } => self.archive_failures.increment(1),
+            QueueEvent::Campaigns { running, replayed, succeeded, died } => {
                 self.campaigns.set(running as f64);
                 self.replayed.increment(replayed);
                 self.succeeded.increment(succeeded);
                 self.died.increment(died);
             }
-            Event::CampaignStopped { queue: _, campaign: _, why: _ } => self.stopped.increment(1),
+            QueueEvent::CampaignStopped { campaign: _, why: _ } => self.stopped.increment(1),
             _ => {}
         }
     }

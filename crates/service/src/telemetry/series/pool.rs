@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use super::Maker;
 use crate::job::PoolName;
-use crate::telemetry::catalogue::{self, POOL_ENDINGS, PROGRAMS};
+use crate::telemetry::catalogue::{self, PROGRAMS};
 use streamfleet::event::PoolEnding;
 
 /// The series of all pools of a process.
@@ -15,7 +15,7 @@ pub(in super::super) struct PoolSeries {
 
 struct OnePool {
     programs: [Gauge; PROGRAMS.len()],
-    endings: [Counter; POOL_ENDINGS.len()],
+    endings: [Counter; PoolEnding::ALL.len()],
     memory: Gauge,
 }
 
@@ -26,7 +26,8 @@ impl PoolSeries {
             let name = pool.as_str();
             let one = OnePool {
                 programs: PROGRAMS.map(|state| maker.gauge(&catalogue::POOL_PROCESSES, &[name, state])),
-                endings: POOL_ENDINGS.map(|reason| maker.counter(&catalogue::POOL_RESTARTS, &[name, reason])),
+                endings: PoolEnding::NAMES
+                    .map(|reason| maker.counter(&catalogue::POOL_RESTARTS, &[name, reason])),
                 memory: maker.gauge(&catalogue::POOL_MEMORY, &[name]),
             };
             (pool.clone(), one)

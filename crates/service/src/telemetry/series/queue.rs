@@ -12,35 +12,36 @@ use super::state::StateSeries;
 use crate::job::{JobType, QueueName};
 use crate::telemetry::catalogue;
 use crate::telemetry::objectives::Objectives;
-use streamfleet::event::Event;
+use crate::telemetry::unix_time::unix_seconds;
+use streamfleet::event::QueueEvent;
 
 /// The series of one queue.
 pub(in super::super) struct QueueSeries {
-    pub(in super::super) running: Gauge,
-    pub(in super::super) oldest_running: Gauge,
-    pub(in super::super) limited: Gauge,
-    pub(in super::super) last_poll: Gauge,
-    pub(in super::super) lease: Gauge,
-    pub(in super::super) timeout: Gauge,
-    pub(in super::super) reclaimed: Counter,
-    pub(in super::super) orphans: Counter,
-    pub(in super::super) leases_lost: Counter,
-    pub(in super::super) fenced: Counter,
+    running: Gauge,
+    oldest_running: Gauge,
+    limited: Gauge,
+    last_poll: Gauge,
+    lease: Gauge,
+    timeout: Gauge,
+    reclaimed: Counter,
+    orphans: Counter,
+    leases_lost: Counter,
+    fenced: Counter,
     granted: Counter,
     refused: Counter,
     parked: Counter,
     sorted: Counter,
     let_out: Counter,
-    pub(in super::super) set_aside: Counter,
-    pub(in super::super) served: Gauge,
-    pub(in super::super) clock_set_back: Counter,
-    pub(in super::super) bodies_lost: Counter,
-    pub(in super::super) groups_recreated: Counter,
-    pub(in super::super) promoted: Counter,
-    pub(in super::super) cron_ticks: Counter,
-    pub(in super::super) cron_skipped: Counter,
-    pub(in super::super) letters: LetterSeries,
-    pub(in super::super) state: StateSeries,
+    set_aside: Counter,
+    served: Gauge,
+    clock_set_back: Counter,
+    bodies_lost: Counter,
+    groups_recreated: Counter,
+    promoted: Counter,
+    cron_ticks: Counter,
+    cron_skipped: Counter,
+    letters: LetterSeries,
+    state: StateSeries,
     leader: Gauge,
     lag: Gauge,
     lag_max_us: AtomicU64,
@@ -49,28 +50,64 @@ pub(in super::super) struct QueueSeries {
 }
 
 impl QueueSeries {
-    /// Records what happened to jobs before they started, at a gate or in a shared queue.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the caller passes only these events")]
-    pub(in super::super) fn gated(&self, event: &Event<'_>) {
-        match *event {
-            Event::Parked { .. } => self.parked.increment(1),
-            Event::Admitted { granted, refused, .. } => {
+    /// Records one event of the queue.
+    pub(in super::super) fn record(&self, event: QueueEvent<'_>) {
+        match event {
+            QueueEvent::Joined { lease, longest_timeout } => {
+                self.lease.set(lease.as_secs_f64());
+                self.timeout.set(longest_timeout.as_secs_f64());
+            }
+            QueueEvent::LongestRun { elapsed } => self.oldest_running.set(elapsed.as_secs_f64()),
+            QueueEvent::Limited { waiting } => self.limited.set(waiting as f64),
+            QueueEvent::SetAside { .. } => self.set_aside.increment(1),
+            QueueEvent::Served => self.served.set(1.0),
+            QueueEvent::Unserved { why: _ } => self.served.set(0.0),
+            QueueEvent::ClockSetBack { by: _ } => self.clock_set_back.increment(1),
+            QueueEvent::Fenced => self.fenced.increment(1),
+            QueueEvent::Parked { .. } => self.parked.increment(1),
+            QueueEvent::Admitted { granted, refused } => {
                 self.granted.increment(granted);
                 self.refused.increment(refused);
             }
-            Event::Sorted { jobs, .. } => self.sorted.increment(jobs),
-            Event::LetOut { jobs, .. } => self.let_out.increment(jobs),
-            _ => {}
+            QueueEvent::MovedToWaitlists { jobs } => self.sorted.increment(jobs),
+            QueueEvent::LeftWaitlists { jobs } => self.let_out.increment(jobs),
+            QueueEvent::LeaseLost => self.leases_lost.increment(1),
+            QueueEvent::Claimed { jobs } => self.reclaimed.increment(jobs),
+            QueueEvent::OrphansReclaimed { count } => self.orphans.increment(count),
+            QueueEvent::BodiesLost { entries } => self.bodies_lost.increment(entries),
+            QueueEvent::Promoted { jobs, late } => {
+                self.promoted.increment(jobs);
+                self.late(late);
+            }
+            QueueEvent::PromoterPolled => self.state.promoter_polled(),
+            QueueEvent::Evicted { .. }
+            | QueueEvent::Archived { .. }
+            | QueueEvent::ArchiveFailed { .. }
+            | QueueEvent::Campaigns { .. }
+            | QueueEvent::CampaignStopped { .. } => self.letters.record(event),
+            QueueEvent::UnservedTypes { types, jobs } => self.state.unserved(types, jobs),
+            QueueEvent::CronTicked { jobs, entry: _, late: _ } => self.cron_ticks.increment(jobs as u64),
+            QueueEvent::CronSkipped { ticks, entry: _ } => self.cron_skipped.increment(ticks as u64),
+            QueueEvent::GroupRecreated => self.groups_recreated.increment(1),
+            QueueEvent::Leading { leading } => self.lead(leading),
+            QueueEvent::Read { entries: _ } => self.last_poll.set(unix_seconds()),
+            QueueEvent::Surveyed { snapshot, cron_overdue, took } => {
+                self.state.set(snapshot, cron_overdue, took)
+            }
+            // The survey reports the length and more, a type that no worker knows is no label, and a person watches a task.
+            QueueEvent::QueueLength { .. }
+            | QueueEvent::TypeUnserved { .. }
+            | QueueEvent::TaskFailed { .. } => {}
         }
     }
 
-    /// Creates the series of a queue, for these types as far as `room` allows.
+    /// Creates the series of a queue, for these types as far as `left` allows.
     pub(in super::super) fn new(
         maker: &Maker<'_>,
         queue: &QueueName,
         objectives: Objectives,
         types: &[JobType],
-        room: &mut usize,
+        left: &mut usize,
     ) -> Self {
         let name = queue.as_str();
         let gauge = |descriptor| maker.gauge(descriptor, &[name]);
@@ -107,7 +144,7 @@ impl QueueSeries {
             lag: gauge(&catalogue::LAG),
             lag_max_us: AtomicU64::new(0),
             latency_objective: objectives.latency,
-            types: Types::new(maker, name, types, room),
+            types: Types::new(maker, name, types, left),
         }
     }
 
@@ -129,13 +166,13 @@ impl QueueSeries {
     }
 
     /// Records how late a job was promoted.
-    pub(in super::super) fn late(&self, late: Duration) {
+    fn late(&self, late: Duration) {
         let us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
         self.lag_max_us.fetch_max(us, Ordering::Relaxed);
     }
 
     /// Records whether this process leads the queue. Only the leader knows the queue's state.
-    pub(in super::super) fn lead(&self, leading: bool) {
+    fn lead(&self, leading: bool) {
         self.leader.set(f64::from(u8::from(leading)));
         if !leading {
             self.state.forget();

@@ -1,22 +1,24 @@
 //! The series of Redis, as this process sees it.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use metrics::{Counter, Gauge};
 use rustc_hash::FxHashMap;
+use streamfleet_engine::mutex::lock;
 
 use super::Maker;
 use crate::broker::{self, RedisMemory};
 use crate::job::QueueName;
 use crate::telemetry::catalogue;
 use crate::telemetry::histogram::Histogram;
+use streamfleet::event::RedisEvent;
 
 /// The series of Redis.
 pub(in super::super) struct RedisSeries {
-    pub(in super::super) up: Gauge,
-    pub(in super::super) reconnects: Counter,
+    up: Gauge,
+    reconnects: Counter,
     errors: [Counter; broker::Error::KINDS.len()],
     commands: FxHashMap<&'static str, Arc<Histogram>>,
     other: Arc<Histogram>,
@@ -44,15 +46,25 @@ impl RedisSeries {
         }
     }
 
+    /// Records an event between this process and Redis.
+    pub(in super::super) fn record(&self, event: RedisEvent<'_>) {
+        match event {
+            RedisEvent::Error { kind, error: _ } => self.error(kind),
+            RedisEvent::RoundTrip { command, took } => self.trip(command, took),
+            RedisEvent::Reconnected { times } => self.reconnects.increment(times),
+            RedisEvent::Contact { alive } => self.up.set(f64::from(u8::from(alive))),
+        }
+    }
+
     /// Counts an error.
-    pub(in super::super) fn error(&self, kind: &str) {
+    fn error(&self, kind: &str) {
         if let Some(at) = broker::Error::KINDS.iter().position(|known| *known == kind) {
             self.errors[at].increment(1);
         }
     }
 
     /// Counts a round trip.
-    pub(in super::super) fn trip(&self, command: &str, took: Duration) {
+    fn trip(&self, command: &str, took: Duration) {
         self.commands.get(command).unwrap_or(&self.other).record(took.as_secs_f64());
     }
 
@@ -65,7 +77,7 @@ impl RedisSeries {
 
     /// Records whether this process leads a queue. A process that leads none knows nothing about the memory.
     pub(in super::super) fn lead(&self, queue: &QueueName, leading: bool) {
-        let mut led = self.led.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut led = lock(&self.led);
         if leading {
             led.insert(queue.clone());
         } else {

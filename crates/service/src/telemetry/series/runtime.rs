@@ -1,9 +1,10 @@
 //! The series of the runtime that runs the handlers.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use metrics::Gauge;
+use streamfleet_engine::mutex::lock;
 use tokio::runtime::{Handle, RuntimeMetrics};
 
 use super::Maker;
@@ -38,7 +39,7 @@ impl RuntimeSeries {
     pub(in super::super) fn sample(&self) {
         let Some(runtime) = &self.runtime else { return };
         let (now, busy) = (Instant::now(), busy(runtime));
-        let before = self.before.lock().unwrap_or_else(PoisonError::into_inner).replace((now, busy));
+        let before = lock(&self.before).replace((now, busy));
         self.workers.set(runtime.num_workers() as f64);
         self.tasks.set(runtime.num_alive_tasks() as f64);
         self.queued.set(runtime.global_queue_depth() as f64);

@@ -1,13 +1,15 @@
 //! The series of a queue's state, which only its leader reports.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use metrics::{Counter, Gauge};
+use streamfleet_engine::mutex::lock;
 
 use super::Maker;
 use crate::broker::QueueSnapshot;
-use crate::telemetry::catalogue::{self, CONSUMERS, LANES, STATES};
+use crate::job::Lane;
+use crate::telemetry::catalogue::{self, CONSUMERS, STATES};
 use crate::telemetry::unix_time::unix_seconds;
 
 /// The series of a queue's state.
@@ -30,9 +32,9 @@ pub(in super::super) struct StateSeries {
     collected: Gauge,
     took: Gauge,
     last_tick: Gauge,
-    added: [Counter; LANES.len()],
+    added: [Counter; Lane::ALL.len()],
     /// The last values read, while this process leads.
-    added_before: Mutex<Option<[u64; LANES.len()]>>,
+    added_before: Mutex<Option<[u64; Lane::ALL.len()]>>,
 }
 
 impl StateSeries {
@@ -57,7 +59,7 @@ impl StateSeries {
             collected: gauge(&catalogue::COLLECTED),
             took: gauge(&catalogue::COLLECTOR_DURATION),
             last_tick: gauge(&catalogue::LAST_TICK),
-            added: LANES.map(|lane| maker.counter(&catalogue::ENTRIES_ADDED, &[queue, lane])),
+            added: Lane::NAMES.map(|lane| maker.counter(&catalogue::ENTRIES_ADDED, &[queue, lane])),
             added_before: Mutex::default(),
         }
     }
@@ -80,7 +82,7 @@ impl StateSeries {
         self.set_times(snapshot, cron_overdue, took);
         self.collected.set(unix_seconds());
         let added = snapshot.lanes.map(|lane| lane.added.unwrap_or(0));
-        let mut before = self.added_before.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = lock(&self.added_before);
         if let Some(before) = *before {
             for ((counter, before), now) in self.added.iter().zip(before).zip(added) {
                 // A stream that was created again counts from 0.
@@ -126,7 +128,7 @@ impl StateSeries {
         for gauge in of_gates.into_iter().chain([&self.backlog, &self.collected, &self.last_tick]) {
             gauge.set(0.0);
         }
-        *self.added_before.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.added_before) = None;
     }
 }
 

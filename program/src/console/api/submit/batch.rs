@@ -17,11 +17,11 @@ use streamfleet_operations::submit::{Receipt, Target, read_draft};
 use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
 use super::{is_decoded, target_of};
-use crate::console::api::desk::{Held, Work};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
 use crate::console::api::weight::weight;
+use crate::console::api::work_limits::{Held, Work};
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
-use crate::console::site::Site;
 
 /// How many jobs are sent at once …
 const GROUP: usize = 250;
@@ -66,19 +66,19 @@ struct Summary {
 
 /// Submits the lines of a body.
 pub(super) async fn submit(
-    site: &Site,
+    app: &AppState,
     queue: Queue,
     origin: Option<Origin>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let place = site.desk().begin(Work::Batch)?;
-    site.desk().hold(BATCH_BYTES)?;
+    let place = app.work_limits().begin(Work::Batch)?;
+    app.work_limits().hold(BATCH_BYTES)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
-    let mut target = target_of(site, queue);
+    let mut target = target_of(app, queue);
     // Each line is checked on its own, because one that does not fit must not stop the others of its group.
     target.producer = target.producer.schemas(Schemas::default());
     let batch = Batch {
-        site: site.clone(),
+        app: app.clone(),
         target,
         origin,
         lines: Lines::of(body),
@@ -100,7 +100,7 @@ pub(super) async fn submit(
 
 /// A body that is being submitted.
 struct Batch {
-    site: Site,
+    app: AppState,
     target: Target,
     origin: Option<Origin>,
     lines: Lines,
@@ -178,7 +178,7 @@ impl Batch {
     /// Takes the lines that have arrived, or waits for some.
     async fn group(&mut self) -> (Group, Option<End>) {
         let mut group = Group::default();
-        if self.site.stopping().is_requested() {
+        if self.app.stopping().is_requested() {
             return (group, Some(Err(Problem::busy("the console stops"))));
         }
         loop {
@@ -219,7 +219,7 @@ impl Batch {
 
     fn read(&self, text: &[u8]) -> Result<(Read, (String, Submission)), Problem> {
         let now = self.clock.0.after(self.clock.1.elapsed());
-        if is_decoded(text, &self.site) && weight(text, Encoding::Json) > MAX_WEIGHT {
+        if is_decoded(text, &self.app) && weight(text, Encoding::Json) > MAX_WEIGHT {
             let why =
                 "the line has too many values to be checked among others: send it alone, as application/json";
             return Err(Problem::field("body", why).with_status(StatusCode::PAYLOAD_TOO_LARGE));
@@ -234,7 +234,7 @@ impl Batch {
 
     /// Submits a group, and writes what became of each line.
     async fn send(&mut self, group: Group, text: &mut Vec<u8>) -> End {
-        let group = group.checked_aside(self.site.schemas().clone()).await?;
+        let group = group.checked_aside(self.app.schemas().clone()).await?;
         let mut answers: Vec<Option<_>> = group.submissions.iter().map(|_| None).collect();
         let submissions = group.submissions.into_iter().map(|(_, submission)| submission);
         let sent = self.target.producer.submit_each(submissions, |at, answer| answers[at] = Some(answer));

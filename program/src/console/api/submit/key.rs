@@ -77,7 +77,7 @@ impl Origin {
 /// # Errors
 ///
 /// [`Problem`] that names the id.
-pub(in crate::console) fn check_own_id(id: Option<&JobId>, at: &str) -> Result<(), Problem> {
+pub(super) fn check_own_id(id: Option<&JobId>, at: &str) -> Result<(), Problem> {
     let is_of_key = |id: &JobId| {
         let id = id.to_string();
         let digits = id.strip_prefix(ID_PREFIX).unwrap_or_default();

@@ -4,7 +4,7 @@ use axum::body::{Body, BodyDataStream};
 use bytes::{Buf as _, Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
-use crate::console::api::sent;
+use crate::console::api::json_body;
 
 /// The most bytes of a body.
 const MAX_BYTES: u64 = 64 << 20;
@@ -71,7 +71,7 @@ impl Lines {
         if self.is_skipping {
             self.pending.clear();
             self.looked = 0;
-        } else if self.pending.len() > sent::MAX_BYTES {
+        } else if self.pending.len() > json_body::MAX_BYTES {
             self.is_skipping = true;
             self.pending.clear();
             self.looked = 0;
@@ -156,7 +156,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_is_too_long_is_skipped_and_the_next_one_is_read() {
-        let long = vec![b'x'; sent::MAX_BYTES / 2 + 1];
+        let long = vec![b'x'; json_body::MAX_BYTES / 2 + 1];
         let pieces = vec![b"one\n".to_vec(), long.clone(), long.clone(), long, b"x\ntwo\n".to_vec()];
         assert_eq!(all(pieces).await, [Some(b"one".to_vec()), None, Some(b"two".to_vec())]);
     }

@@ -19,21 +19,20 @@ use streamfleet_operations as operations;
 use streamfleet_operations::submit::{self, Draft, NewJob, Receipt, Target, read_draft};
 use utoipa_axum::routes;
 
-pub(in crate::console) use self::key::check_own_id;
-use self::key::{IdempotencyKey, Origin};
-use super::desk::Work;
+use self::key::{IdempotencyKey, Origin, check_own_id};
 use super::failure::{invalid, redis, refused_as};
-use super::place::Place;
+use super::json_body;
+use super::link;
+use super::path_params::PathParams;
 use super::privacy::View;
 use super::query::{self, QueryParams};
-use super::sent;
 use super::weight::hold_decoded;
+use super::work_limits::Work;
 use crate::console::access::Person;
-use crate::console::link::Link;
+use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
-use crate::console::site::Site;
-use crate::enqueue::{self, Outcome};
+use crate::enqueue::{self, WaitReport};
 
 /// What the answer has: the job that was submitted, or, after a wait, how it ended.
 #[derive(utoipa::ToSchema)]
@@ -42,7 +41,7 @@ use crate::enqueue::{self, Outcome};
 #[expect(dead_code, reason = "it only describes answers")]
 enum Answered {
     Submitted(Receipt),
-    Outcome(Outcome),
+    Outcome(WaitReport),
 }
 
 /// How long a requested durability may take to be confirmed.
@@ -78,36 +77,36 @@ struct SubmitParams {
             (Answered = "application/json"), (String = "application/x-ndjson"))),
         (status = 201, description = "The job is accepted", body = Receipt,
             headers(("Location" = String, description = "The job"))),
-        (status = 202, description = "The job is accepted, and has not ended within the wait", body = Outcome)))]
+        (status = 202, description = "The job is accepted, and has not ended within the wait", body = WaitReport)))]
 async fn submit_job(
-    State(site): State<Site>,
+    State(app): State<AppState>,
     person: Person,
-    place: Place,
+    path: PathParams,
     QueryParams(SubmitParams { wait }): QueryParams<SubmitParams>,
     key: Option<IdempotencyKey>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let queue = place.queue(&site)?;
+    let queue = path.queue(&app)?;
     let origin = key.map(|key| key.origin(person.name()));
-    if sent::media_type(request.headers()).is_some_and(|name| name == "application/x-ndjson") {
+    if json_body::media_type(request.headers()).is_some_and(|name| name == "application/x-ndjson") {
         if wait.is_some() {
             return Err(Problem::field("query.wait", "it works only with one job, as application/json"));
         }
-        return batch::submit(&site, queue, origin, request.into_body()).await;
+        return batch::submit(&app, queue, origin, request.into_body()).await;
     }
-    sent::must_be_json(request.headers())?;
+    json_body::must_be_json(request.headers())?;
     let (parts, body) = request.into_parts();
-    let body = sent::read(&site, &parts.headers, body).await?;
-    let one = One::read(&site, queue, origin.as_ref(), &body).await?;
+    let body = json_body::read(&app, &parts.headers, body).await?;
+    let one = One::read(&app, queue, origin.as_ref(), &body).await?;
     match wait {
-        Some(longest) => one.submit_and_wait(&site, &person, longest).await,
-        None => one.submit(&site, &person).await,
+        Some(longest) => one.submit_and_wait(&app, &person, longest).await,
+        None => one.submit(&app, &person).await,
     }
 }
 
 /// Whether the payload of a job may have to be decoded: for its schema, or to become MessagePack. Any other is sent as it came.
-fn is_decoded(job: &[u8], site: &Site) -> bool {
-    !site.schemas().is_empty() || may_name_msgpack(job)
+fn is_decoded(job: &[u8], app: &AppState) -> bool {
+    !app.schemas().is_empty() || may_name_msgpack(job)
 }
 
 /// Whether this JSON may have the name of MessagePack in it, also with escaped letters, which no usual producer writes.
@@ -118,9 +117,9 @@ fn may_name_msgpack(json: &[u8]) -> bool {
 }
 
 /// Where the jobs of a request go.
-fn target_of(site: &Site, queue: Queue) -> Target {
-    let target = enqueue::target(queue, site.effective());
-    let producer = target.producer.schemas(site.schemas().clone()).confirm_within(CONFIRM_WITHIN);
+fn target_of(app: &AppState, queue: Queue) -> Target {
+    let target = enqueue::target(queue, app.effective());
+    let producer = target.producer.schemas(app.schemas().clone()).confirm_within(CONFIRM_WITHIN);
     Target { producer, ..target }
 }
 
@@ -133,16 +132,21 @@ struct One {
 }
 
 impl One {
-    async fn read(site: &Site, queue: Queue, origin: Option<&Origin>, body: &[u8]) -> Result<Self, Problem> {
+    async fn read(
+        app: &AppState,
+        queue: Queue,
+        origin: Option<&Origin>,
+        body: &[u8],
+    ) -> Result<Self, Problem> {
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
-        if is_decoded(body, site) {
-            hold_decoded(site.desk(), (body, Encoding::Json), 1)?;
+        if is_decoded(body, app) {
+            hold_decoded(app.work_limits(), (body, Encoding::Json), 1)?;
         }
         let mut draft = read_draft(body, now.after(read.elapsed())).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
-        Ok(Self { target: target_of(site, queue), draft, marked })
+        Ok(Self { target: target_of(app, queue), draft, marked })
     }
 
     /// Submits the job, and keeps the mark of its key.
@@ -158,33 +162,33 @@ impl One {
         Ok((target, receipt))
     }
 
-    async fn submit(self, site: &Site, person: &Person) -> Result<Response, Problem> {
+    async fn submit(self, app: &AppState, person: &Person) -> Result<Response, Problem> {
         let (_, receipt) = self.submitted().await?;
         let status = if receipt.existing { StatusCode::OK } else { StatusCode::CREATED };
-        answer(status, View::of(person, site).json(&receipt)?, &receipt)
+        answer(status, View::of(person, app).json(&receipt)?, &receipt)
     }
 
     async fn submit_and_wait(
         mut self,
-        site: &Site,
+        app: &AppState,
         person: &Person,
         longest: Duration,
     ) -> Result<Response, Problem> {
-        let _permit = site.desk().begin(Work::Wait)?;
+        let _permit = app.work_limits().begin(Work::Wait)?;
         // Without a record, nobody would learn the job's end.
         self.draft.track = true;
         let (target, receipt) = self.submitted().await?;
         let (status, outcome) = match target.producer.wait(&receipt.submitted.id, longest).await {
-            Ok(ended) => (StatusCode::OK, Outcome::ended(&ended, &receipt)),
+            Ok(ended) => (StatusCode::OK, WaitReport::ended(&ended, &receipt)),
             Err(WaitError::TimedOut { state, .. }) => {
-                (StatusCode::ACCEPTED, Outcome::unfinished(&receipt, state))
+                (StatusCode::ACCEPTED, WaitReport::unfinished(&receipt, state))
             }
             Err(WaitError::Broker { source, job }) => {
                 return Err(Problem::redis(&format!("{job} is submitted, but cannot be looked up"), &source));
             }
             Err(error) => return Err(Problem::not_found(error.to_string())),
         };
-        answer(status, View::of(person, site).json(&outcome)?, &receipt)
+        answer(status, View::of(person, app).json(&outcome)?, &receipt)
     }
 }
 
@@ -197,8 +201,8 @@ fn answer(status: StatusCode, body: Json<Value>, receipt: &Receipt) -> Result<Re
 
 /// The address of a job.
 fn address(Receipt { queue, id, .. }: &Receipt) -> HeaderValue {
-    let address = Link::to(&["api", "v1", "queues", queue.as_str(), "jobs", id.as_str()]);
-    HeaderValue::try_from(address.as_str()).expect("encoded bytes are allowed in headers")
+    let address = link::to(&["queues", queue.as_str(), "jobs", id.as_str()]);
+    HeaderValue::try_from(address).expect("encoded bytes are allowed in headers")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use hyper::Method;
 use serde_json::{Value, json};
 use streamfleet_operations::{
-    BATCH, CANCEL, DELAYED_EDIT, DELAYED_LIST, MOVE, Operation, RUN_NOW, STATUS, STEPS,
+    BATCH, CANCEL, DELAYED_EDIT, DELAYED_LIST, JOBS, MOVE, Operation, RUN_NOW, STATUS, STEPS,
 };
 
 use super::{Case, Prepare, WHO};
@@ -62,6 +62,12 @@ fn looks() -> Vec<Case> {
             Prepare::Commands(&[DELAYED]),
             &["status", "order-8", "--queue", "{queue}"],
             "queues/{queue}/jobs/order-8",
+        ),
+        look(
+            &JOBS,
+            Prepare::Commands(&[DELAYED, WAITING]),
+            &["jobs", "--where", "payload.to=ann", "--queue", "{queue}"],
+            "queues/{queue}/jobs?where=payload.to%3Dann",
         ),
         look(
             &DELAYED_LIST,

@@ -2,7 +2,7 @@
 
 use hyper::Method;
 use serde_json::{Value, json};
-use streamfleet_operations::{ENQUEUE, EVENTS, Operation, QUEUES_DELETE, QUEUES_PURGE, STATS};
+use streamfleet_operations::{AUDIT, ENQUEUE, EVENTS, Operation, QUEUES, QUEUES_DELETE, QUEUES_PURGE, STATS};
 
 use super::{Case, Prepare, WHO};
 
@@ -10,9 +10,11 @@ const WAITING: &[&str] = &["enqueue", "mail", "{}", "--id", "one", "--queue", "{
 
 const DELAYED: &[&str] = &["enqueue", "mail", "{}", "--id", "two", "--delay", "1h", "--queue", "{queue}"];
 
-/// A look at a queue with jobs.
+const PAUSED: &[&str] = &["pause", "--queue", "{queue}", "--by", WHO, "--reason", "it is down"];
+
+/// A look at a paused queue with jobs.
 fn look(operation: &'static Operation, command: &'static [&'static str], path: &'static str) -> Case {
-    let (prepare, method) = (Prepare::Commands(&[WAITING]), Method::GET);
+    let (prepare, method) = (Prepare::Commands(&[WAITING, DELAYED, PAUSED]), Method::GET);
     Case { operation, prepare, command, method, path, body: Value::Null }
 }
 
@@ -21,6 +23,16 @@ pub(super) fn cases() -> Vec<Case> {
         look(&STATS, &["stats", "{queue}"], "queues/{queue}/stats"),
         look(&STATS, &["stats", "{queue}", "--types"], "queues/{queue}/stats/types"),
         look(&EVENTS, &["events", "--queue", "{queue}"], "queues/{queue}/events/past"),
+        look(&QUEUES, &["queues", "{queue}"], "queues?queue={queue}"),
+        look(&AUDIT, &["audit", "--queue", "{queue}"], "queues/{queue}/audit"),
+        look(
+            &AUDIT,
+            &[
+                "audit", "--queue", "{queue}", "--since", "1h", "--who", "ADM", "--action", "pause",
+                "--target", "queue",
+            ],
+            "audit?queue={queue}&since=1h&who=ADM&action=pause&target=queue",
+        ),
         Case {
             operation: &ENQUEUE,
             prepare: Prepare::Nothing,

@@ -1,4 +1,4 @@
-//! The life of incidents, check by check.
+//! The generation of incidents, check by check.
 
 use proptest::prelude::*;
 

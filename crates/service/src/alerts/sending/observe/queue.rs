@@ -75,8 +75,7 @@ impl QueueCheck<'_> {
 
     /// Something is news if it is not older than this: since the last check, or at least for as long as a cause counts as new.
     pub(super) fn news_since(&self, now: Timestamp) -> Timestamp {
-        let quiet = u64::try_from(self.config.quiet_after.as_millis()).unwrap_or(u64::MAX);
-        let recent = Timestamp::from_ms(now.as_ms().saturating_sub(quiet)).unwrap_or_default();
+        let recent = now.before(self.config.quiet_after);
         self.seen.checked.map_or(recent, |checked| checked.min(recent))
     }
 
@@ -95,11 +94,9 @@ impl QueueCheck<'_> {
         let allowed = self.watched.latencies.get(self.queue.name()).copied().unwrap_or(self.watched.latency);
         let oldest = snapshot.oldest_waiting().filter(|oldest| *oldest > allowed && !is_closed);
         if let Some(oldest) = oldest {
-            let since =
-                snapshot.now.as_ms().saturating_sub(u64::try_from(oldest.as_millis()).unwrap_or(u64::MAX));
+            let since = snapshot.now.before(oldest);
             let (oldest, allowed) = (whole_seconds(oldest), format_duration(allowed));
             let detail = format!("the oldest job has waited for {oldest}; the objective is {allowed}");
-            let since = Timestamp::from_ms(since).unwrap_or_default();
             let seen =
                 self.observation(IncidentKind::Backlog, since).count(snapshot.waiting()).detail(&detail);
             self.add(seen);
@@ -147,15 +144,13 @@ impl QueueCheck<'_> {
         self.cover(IncidentKind::UnservedType);
         for unknown in types {
             let Some(unserved) = unknown.unserved_for.filter(|_| unknown.jobs > 0) else { continue };
-            let since =
-                snapshot.now.as_ms().saturating_sub(u64::try_from(unserved.as_millis()).unwrap_or(u64::MAX));
+            let since = snapshot.now.before(unserved);
             let name = unknown.job_type.as_str();
             let detail = format!(
                 "{} of the type {name} waiting, and no live worker knows the type",
                 jobs(unknown.jobs)
             );
-            let seen =
-                self.observation(IncidentKind::UnservedType, Timestamp::from_ms(since).unwrap_or_default());
+            let seen = self.observation(IncidentKind::UnservedType, since);
             let seen = seen.key(name).count(unknown.jobs).detail(&detail);
             self.add(Observation { job_type: name.to_owned(), ..seen });
         }

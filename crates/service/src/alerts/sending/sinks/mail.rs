@@ -10,7 +10,7 @@ use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{ANSWER_BYTES, Answer, Message, SinkConfig};
-use crate::alerts::config::SmtpTls;
+use crate::alerts::sink::SmtpTls;
 use crate::job::incident::line::plain_line;
 
 /// How long one command may take.
@@ -148,8 +148,8 @@ fn mailbox(key: &str, address: &str) -> Result<Mailbox, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alerts::config::SinkKind;
     use crate::alerts::sending::message::tests::{incident, now, sender};
+    use crate::alerts::sink::SinkKind;
 
     fn config() -> SinkConfig {
         SinkConfig::new(SinkKind::Mail)

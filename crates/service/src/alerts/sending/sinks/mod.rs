@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::mail::Mail;
 use self::post::Post;
 use super::message::Message;
-use crate::alerts::config::{SinkConfig, SinkKind};
+use crate::alerts::sink::{SinkConfig, SinkKind};
 use crate::job::SinkName;
 use crate::job::incident::line::plain_line;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper::StatusCode;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
@@ -57,7 +57,7 @@ impl Post {
         let headers = headers(request.headers)?;
         let reply = async {
             let mut response = self.client.post(&url, headers, request.body.into()).await?;
-            let (status, pause) = (response.status(), pause(response.headers()));
+            let (status, pause) = (response.status(), response.pause(LONGEST_PAUSE));
             let mut body = Vec::new();
             response.read(&mut body, BODY_BYTES).await?;
             Ok(Reply { status, pause, body })
@@ -106,11 +106,6 @@ fn headers(own: Vec<(&'static str, String)>) -> Result<HeaderMap, String> {
         headers.insert(HeaderName::from_static(name), value);
     }
     Ok(headers)
-}
-
-fn pause(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
-    Some(Duration::from_secs(seconds).min(LONGEST_PAUSE))
 }
 
 #[cfg(test)]

@@ -1,0 +1,1 @@
+import{_t as e}from"./Empty.BPcOm7pB.js";e();

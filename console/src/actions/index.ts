@@ -1,0 +1,33 @@
+// All actions, for the palette, which loads this with its first opening.
+import type { Component } from 'svelte';
+import { openDrawer } from '../shell/drawer.svelte';
+import type { IconName } from '../parts/Icon.svelte';
+import type { Action, Subjects } from './action';
+
+/** What is known at present that one may do something to. */
+export type Known = { [Name in keyof Subjects]?: Subjects[Name][] };
+
+export interface Offer {
+  icon: IconName;
+  title: string;
+  open: () => void;
+}
+
+interface Module {
+  default: Component<Record<string, unknown>>;
+  actions?: Action[];
+}
+
+const modules = Object.values(import.meta.glob<Module>('./*.svelte', { eager: true }));
+
+/** What this person may do to what is known. */
+export function offers(known: Known): Offer[] {
+  return modules.flatMap(({ default: body, actions = [] }) =>
+    actions.flatMap((action) =>
+      ((known[action.about] ?? []) as never[]).filter(action.fits).map((subject): Offer => {
+        const title = action.title(subject);
+        return { icon: action.icon, title, open: () => openDrawer(title, body, action.props(subject)) };
+      }),
+    ),
+  );
+}

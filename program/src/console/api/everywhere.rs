@@ -1,0 +1,323 @@
+//! Lists over all queues that somebody may see, for those who do not know yet in which queue to look.
+
+#![expect(unused_qualifications, reason = "the macro of the routes qualifies the names of the aliases")]
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use axum::Json;
+use axum::extract::State;
+use futures_util::{StreamExt as _, stream};
+use serde::Serialize;
+use serde_json::Value;
+use streamfleet::job::{DeadReason, JobId};
+use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::admin::Filter;
+use streamfleet_operations::cron::{self, RecurringJob};
+use streamfleet_operations::dead::{self, Group, Letter, Listing};
+use streamfleet_operations::gates::{self, Gate};
+use streamfleet_operations::stats::{self, Sample};
+use streamfleet_operations::tasks::{self, TaskReport};
+use streamfleet_operations::{self as operations, Error, List, steps};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::routes;
+
+use super::jobs::SEARCH_FOR;
+use super::privacy::View;
+use super::query::{PageParams, QueryParams, QueuesParams};
+use super::stats::SinceParams;
+use super::work_limits::{Work, within};
+use crate::console::access::Person;
+use crate::console::app_state::AppState;
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+
+/// How many queues, or jobs, are read at once.
+const AT_ONCE: usize = 8;
+
+/// The most items of one queue.
+const MOST: u64 = 1000;
+
+/// The most jobs of one queue that wait for a decision.
+const MOST_DECISIONS: u64 = 200;
+
+pub(super) fn routes() -> Routes {
+    Routes::default()
+        .operation(&operations::DEAD_GROUPS, routes!(list_all_groups))
+        .operation(&operations::STEPS, routes!(list_decisions))
+        .operation(&operations::TASKS_LIST, routes!(list_all_tasks))
+        .operation(&operations::GATES_LIST, routes!(list_all_gates))
+        .operation(&operations::CRON_LIST, routes!(list_all_recurring))
+        .operation(&operations::STATS, routes!(list_all_samples))
+}
+
+/// A page of a list over several queues.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct Everywhere<T: Serialize>(List<T, EverywhereFacts>);
+
+/// What is known about a list over several queues.
+#[derive(Serialize, utoipa::ToSchema)]
+struct EverywhereFacts {
+    /// The queues that could not be read, and why.
+    unread: Vec<String>,
+}
+
+/// OpenAPI describes it as any list. Only the name differs from that of a list of one queue.
+impl<T: Serialize + ToSchema> PartialSchema for Everywhere<T> {
+    fn schema() -> RefOr<Schema> {
+        List::<T, EverywhereFacts>::schema()
+    }
+}
+
+impl<T: Serialize + ToSchema> ToSchema for Everywhere<T> {
+    fn name() -> Cow<'static, str> {
+        format!("Every{}List", T::name()).into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        List::<T, EverywhereFacts>::schemas(schemas);
+    }
+}
+
+/// What was read of each queue, and which could not be read.
+struct Gathered<T> {
+    items: Vec<T>,
+    unread: Vec<String>,
+}
+
+/// Takes the items of several queues together. A queue that cannot be read does not hide the others.
+async fn gather<T>(reading: Vec<impl Future<Output = (Queue, Result<Vec<T>, Error>)>>) -> Gathered<T> {
+    let read: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
+    let mut gathered = Gathered { items: Vec::new(), unread: Vec::new() };
+    for (queue, read) in read {
+        match read {
+            Ok(items) => gathered.items.extend(items),
+            Err(error) => gathered.unread.push(format!("{}: {error}", queue.name())),
+        }
+    }
+    gathered
+}
+
+impl<T: Serialize> Gathered<T> {
+    /// The page that a request asks for.
+    fn page(mut self, asked: &PageParams) -> Result<Everywhere<T>, Problem> {
+        let next = cut(&mut self.items, asked)?;
+        Ok(self.listed(next))
+    }
+
+    fn listed(self, next: Option<String>) -> Everywhere<T> {
+        let facts = EverywhereFacts { unread: self.unread };
+        Everywhere(List { items: self.items, next, facts, former: None })
+    }
+}
+
+/// Leaves the items of the page that a request asks for. Returns where the next page begins.
+fn cut<T>(items: &mut Vec<T>, asked: &PageParams) -> Result<Option<String>, Problem> {
+    let from = asked.after::<usize>()?.unwrap_or(0).min(items.len());
+    let most = usize::try_from(asked.limit()).unwrap_or(usize::MAX);
+    let next = (items.len() - from > most).then(|| (from + most).to_string());
+    items.drain(..from);
+    items.truncate(most);
+    Ok(next)
+}
+
+/// The queues that a list is about.
+async fn queues(app: &AppState, person: &Person, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
+    Ok(of.visible(app, person).await?.into_iter().map(|name| app.queue(name)).collect())
+}
+
+/// A group of dead letters, with its queue.
+#[derive(Serialize, utoipa::ToSchema)]
+struct QueueDeadGroup {
+    queue: String,
+    #[serde(flatten)]
+    group: Group,
+}
+
+type AllGroups = Everywhere<QueueDeadGroup>;
+
+/// Counts the dead letters of all queues by what killed their jobs, the largest groups first.
+///
+/// At most the 1000 largest groups of each queue are listed.
+#[utoipa::path(get, path = "/api/v1/dead/groups", tag = "dead letters", params(QueuesParams, PageParams),
+    responses((status = 200, description = "A page of groups", body = AllGroups)))]
+async fn list_all_groups(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let read = |queue: Queue| async move {
+        let read = dead::groups(&queue, MOST).await.map(|page| {
+            let name = queue.name().to_string();
+            page.items
+                .into_iter()
+                .map(|group| QueueDeadGroup { queue: name.clone(), group })
+                .collect::<Vec<_>>()
+        });
+        (queue, read)
+    };
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    let mut found = gather(reading).await;
+    found.items.sort_by_key(|item| Reverse((item.group.count, item.group.last_ms)));
+    View::of(&person, &app).json(&found.page(&asked)?)
+}
+
+/// A job that waits for a decision about one of its steps.
+#[derive(Serialize, utoipa::ToSchema)]
+struct WaitingDecision {
+    queue: String,
+    #[serde(flatten)]
+    letter: Letter,
+    /// The steps that wait.
+    steps: Vec<String>,
+}
+
+type Decisions = Everywhere<WaitingDecision>;
+
+/// Lists the dead jobs with a step that must not run twice, and whose outcome nobody knows, the oldest first.
+///
+/// At most the 200 newest of each queue are listed.
+#[utoipa::path(get, path = "/api/v1/decisions", tag = "dead letters", params(QueuesParams, PageParams),
+    responses((status = 200, description = "A page of jobs", body = Decisions)))]
+async fn list_decisions(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let _permit = app.work_limits().begin(Work::Search)?;
+    let stop = Shutdown::new();
+    let read = |queue: Queue| {
+        let stop = stop.clone();
+        async move {
+            let read = decisions(&queue, &stop).await;
+            (queue, read)
+        }
+    };
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    let mut found = within(SEARCH_FOR, (&stop, app.stopping()), gather(reading)).await;
+    found.items.sort_by_key(|item| item.letter.died_ms);
+    View::of(&person, &app).json(&found.page(&asked)?)
+}
+
+/// The jobs of a queue that wait.
+async fn decisions(queue: &Queue, stop: &Shutdown) -> Result<Vec<WaitingDecision>, Error> {
+    let groups = queue.dead_letters().groups().await.map_err(Error::redis("failed to read the groups"))?;
+    let waits = groups.groups.iter().any(|group| group.reason == Some(DeadReason::NeedsDecision));
+    let is_counted = groups.uncounted() == 0 && groups.groups.iter().all(|group| group.fingerprint.is_some());
+    if !waits && is_counted {
+        return Ok(Vec::new());
+    }
+    let filter = Filter::new().reason(DeadReason::NeedsDecision);
+    let filter = filter.map_err(|error| Error::invalid("reason", error.to_string()))?;
+    let wanted = Listing { filter, limit: MOST_DECISIONS, after: None, oldest_first: false, task: None };
+    let (page, _) = dead::list(queue, &wanted, stop).await?;
+    let looking: Vec<_> = page.items.into_iter().map(|letter| undecided(queue, letter)).collect();
+    Ok(stream::iter(looking).buffered(AT_ONCE).collect().await)
+}
+
+/// A job with the steps that wait. Those that cannot be read are not named.
+async fn undecided(queue: &Queue, letter: Letter) -> WaitingDecision {
+    let steps = match letter.id.parse::<JobId>() {
+        Ok(id) => steps::list(queue, &id).await.map(|steps| steps.undecided).unwrap_or_default(),
+        Err(_) => Vec::new(),
+    };
+    WaitingDecision { queue: queue.name().to_string(), letter, steps }
+}
+
+type AllTasks = Everywhere<TaskReport>;
+
+/// Lists the tasks of all queues, newest first. Those that are over are listed for 30 days.
+#[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(QueuesParams, PageParams),
+    responses((status = 200, description = "A page of tasks", body = AllTasks)))]
+async fn list_all_tasks(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let read = |queue: Queue| async move {
+        let read = tasks::list(&queue, None, MOST).await.map(|page| page.items);
+        (queue, read)
+    };
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    let mut found = gather(reading).await;
+    found.items.sort_by_key(|task| Reverse(task.created_ms));
+    View::of(&person, &app).json(&found.page(&asked)?)
+}
+
+/// A gate, with its queue.
+#[derive(Serialize, utoipa::ToSchema)]
+struct QueueGate {
+    queue: String,
+    #[serde(flatten)]
+    gate: Gate,
+}
+
+type AllGates = Everywhere<QueueGate>;
+
+/// Lists the gates of all queues that have a rule, queue by queue, with the jobs that hold a place or wait.
+#[utoipa::path(get, path = "/api/v1/gates", tag = "gates", params(QueuesParams, PageParams),
+    responses((status = 200, description = "A page of gates", body = AllGates)))]
+async fn list_all_gates(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let read = |queue: Queue| async move {
+        let read = gates::list(&queue).await.map(|(page, _)| {
+            let name = queue.name().to_string();
+            page.items.into_iter().map(|gate| QueueGate { queue: name.clone(), gate }).collect::<Vec<_>>()
+        });
+        (queue, read)
+    };
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
+}
+
+type AllRecurring = Everywhere<RecurringJob>;
+
+/// Lists the recurring jobs of all queues, queue by queue, each with its next three ticks.
+#[utoipa::path(get, path = "/api/v1/cron", tag = "recurring jobs", params(QueuesParams, PageParams),
+    responses((status = 200, description = "A page of recurring jobs", body = AllRecurring)))]
+async fn list_all_recurring(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let read = |queue: Queue| async move {
+        let read = cron::list(&queue, 3).await.map(|page| page.items);
+        (queue, read)
+    };
+    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
+    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
+}
+
+/// The samples of one queue, oldest first.
+#[derive(Serialize, utoipa::ToSchema)]
+struct QueueSamples {
+    queue: String,
+    samples: Vec<Sample>,
+}
+
+type AllSamples = Everywhere<QueueSamples>;
+
+/// Lists the samples of several queues, for charts.
+#[utoipa::path(get, path = "/api/v1/stats", tag = "queues", params(QueuesParams, SinceParams, PageParams),
+    responses((status = 200, description = "A page of queues with their samples", body = AllSamples)))]
+async fn list_all_samples(
+    State(app): State<AppState>,
+    person: Person,
+    QueryParams((of, time, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
+) -> Result<Json<Value>, Problem> {
+    let read = |queue: Queue| async move {
+        let read = stats::samples(&queue, time.since)
+            .await
+            .map(|page| vec![QueueSamples { queue: queue.name().to_string(), samples: page.items }]);
+        (queue, read)
+    };
+    let mut queues = queues(&app, &person, &of).await?;
+    let next = cut(&mut queues, &asked)?;
+    let found = gather(queues.into_iter().map(read).collect()).await;
+    View::of(&person, &app).json(&found.listed(next))
+}

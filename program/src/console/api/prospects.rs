@@ -1,0 +1,123 @@
+//! What may come in between before a job ends: its timeout, its expiry, and a pause.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use serde_json::Value;
+use streamfleet::Queue;
+use streamfleet::job::{Envelope, GateName, JobId, JobType, State as JobState};
+use streamfleet_engine::admin::{Holdings, Status};
+use streamfleet_operations as operations;
+use streamfleet_operations::gates::Standing;
+use utoipa_axum::routes;
+
+use super::job::found;
+use super::path_params::PathParams;
+use super::privacy::View;
+use crate::console::access::Person;
+use crate::console::app_state::AppState;
+use crate::console::problem::Problem;
+use crate::console::routes::Routes;
+
+pub(super) fn routes() -> Routes {
+    Routes::default().operation(&operations::STATUS, routes!(get_prospects))
+}
+
+/// What may come in between. What does not apply, or cannot be read, is null.
+#[derive(Default, Serialize, utoipa::ToSchema)]
+#[schema(as = JobProspects)]
+struct Prospects {
+    /// The time of the server's clock, in milliseconds since 1970.
+    now_ms: u64,
+    /// When the running attempt began, if its worker has reported that.
+    started_ms: Option<u64>,
+    /// How long an attempt may run, by the job or by the console's configuration of its type.
+    timeout_ms: Option<u64>,
+    /// When the job expires unless it has started.
+    expires_at_ms: Option<u64>,
+    /// The gate that somebody has closed before it.
+    paused: Option<PausedGate>,
+}
+
+/// A gate that somebody has closed.
+#[derive(Serialize, utoipa::ToSchema)]
+struct PausedGate {
+    gate: String,
+    by: String,
+    reason: String,
+    since_ms: u64,
+    /// When it opens by itself; null for never.
+    until_ms: Option<u64>,
+}
+
+/// Shows what may come in between before a job ends.
+#[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/prospects", tag = "jobs",
+    responses((status = 200, description = "What may come in between", body = Prospects)))]
+async fn get_prospects(
+    State(app): State<AppState>,
+    person: Person,
+    path: PathParams,
+) -> Result<Json<Value>, Problem> {
+    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+    let status = found(&app, &queue, &id).await?;
+    let fields = app.work_limits().read(queue.fields(&status)).await?.ok().flatten();
+    let prospects = Prospects::read(&app, (&queue, &status), fields.as_ref()).await;
+    View::of(&person, &app).json(&prospects)
+}
+
+impl Prospects {
+    /// Reads them. What cannot be read is missing: the rest is worth seeing without it.
+    async fn read(app: &AppState, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Self {
+        let prospects = Self { now_ms: status.now.as_ms(), ..Self::default() };
+        if status.state.is_final() {
+            return prospects;
+        }
+        let number = |name: &str| -> Option<u64> {
+            std::str::from_utf8(fields?.get(name.as_bytes())?).ok()?.parse().ok()
+        };
+        let job_type = status.job_type.parse::<JobType>().ok();
+        let section = job_type.as_ref().and_then(|name| app.effective().config.types.get(name));
+        // That of a type with steps is for one step.
+        let of_type = section.filter(|section| section.steps.is_none());
+        let of_type = of_type.map(|section| millis(section.policy.timeout));
+        let timeout_ms = number("timeout_ms").or(of_type);
+        if status.state == JobState::Running {
+            return Self { started_ms: started(app, queue, status).await, timeout_ms, ..prospects };
+        }
+        let paused = match &job_type {
+            Some(job_type) => paused(queue, status, job_type).await,
+            None => None,
+        };
+        Self { timeout_ms, expires_at_ms: number("expires_at_ms"), paused, ..prospects }
+    }
+}
+
+/// When the running attempt began, as its worker reported it.
+async fn started(app: &AppState, queue: &Queue, status: &Status) -> Option<u64> {
+    let known = app.known().await.ok()?;
+    let since = Holdings::of(&known.workers).since(status.worker.as_deref()?, queue.name(), status.entry?);
+    since.map(|since| since.as_ms())
+}
+
+/// The gate that somebody has closed before a job: that of its type, that of its queue, or the one it waits at.
+async fn paused(queue: &Queue, status: &Status, job_type: &JobType) -> Option<PausedGate> {
+    let rules = queue.gates().rules().await.ok()?;
+    let waitlist = status.waitlist.as_deref().and_then(|waitlist| waitlist.parse::<GateName>().ok());
+    let mut gates = [GateName::of_type(job_type), GateName::queue()].into_iter().chain(waitlist);
+    gates.find_map(|gate| match Standing::of(rules.get(&gate)?, None, status.now) {
+        Standing::Paused { by, reason, since, until } => Some(PausedGate {
+            gate: gate.to_string(),
+            by,
+            reason,
+            since_ms: since.as_ms(),
+            until_ms: until.map(|until| until.as_ms()),
+        }),
+        Standing::Ignored | Standing::Unreadable | Standing::Tripped(_) | Standing::Open => None,
+    })
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,102 @@
+//! What this process reports to others, and what did not arrive, and why: calls of hooks, notifications, spans.
+
+/// Something that happened to what this process reports to others.
+#[derive(Debug, Clone, Copy)]
+pub enum ReportEvent<'a> {
+    /// A call of a hook failed. This changes nothing for any job.
+    HookFailed {
+        /// The hook's name.
+        hook: &'a str,
+        /// How it failed.
+        kind: HookFailure,
+        /// The error message.
+        error: &'a str,
+    },
+    /// Events were written to a queue's `events` stream.
+    Published {
+        /// How many.
+        events: u64,
+    },
+    /// Notifications were dropped: the channel was full, a hook did not return, or Redis refused.
+    NotificationsDropped {
+        /// Who missed them.
+        recipient: Recipient,
+        /// How many.
+        notifications: u64,
+    },
+    /// Spans of attempts reached the collector.
+    Exported {
+        /// How many.
+        spans: u64,
+    },
+    /// Spans of attempts were dropped. This changes nothing for any job.
+    Unexported {
+        /// How many.
+        spans: u64,
+        /// How they were lost.
+        loss: SpanLoss,
+        /// Why, for people.
+        why: &'a str,
+    },
+}
+
+/// How a call of a hook failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookFailure {
+    /// It returned an error.
+    Error,
+    /// It panicked.
+    Panic,
+    /// It did not return in time.
+    Timeout,
+}
+
+impl HookFailure {
+    /// Returns the value of the metrics' `reason` label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Panic => "panic",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// A recipient of notifications.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recipient {
+    /// A hook of this process.
+    Hook,
+    /// A queue's stream of events.
+    Stream,
+}
+
+impl Recipient {
+    /// Returns the value of the metrics' label `recipient`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hook => "hook",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// How spans were lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanLoss {
+    /// More ended than the collector takes, and there was no room left.
+    Full,
+    /// The collector refused them.
+    Refused,
+    /// The collector repeatedly did not answer.
+    Unreachable,
+}
+
+variants! {
+    /// Returns the value of the metrics' `reason` label.
+    SpanLoss {
+        Full = "full",
+        Refused = "refused",
+        Unreachable = "unreachable",
+    }
+}

@@ -1,0 +1,117 @@
+//! `top` in a terminal: what somebody sees, and what their keys do.
+
+use std::fs;
+
+use harness::cli::{json, launch, sf};
+use harness::process::{Launch, Worker};
+use harness::redis_server::RedisServer;
+use harness::scene::SOON;
+use harness::terminal::Terminal;
+use harness::wait::until;
+
+const CONFIG: &str = "[types.note]\nhandler = \"noop\"\n[telemetry]\nlisten = \"off\"\n";
+
+/// Starts `top` on a terminal, and waits until it shows the queue `default`.
+fn top(server: &RedisServer, terminal: &Terminal) -> Worker {
+    let top = launch(server, &["top", "--every", "100ms", "--by", "ann"]).start_on(terminal);
+    sees(terminal, "default");
+    top
+}
+
+/// Waits until the screen shows a text.
+fn sees(terminal: &Terminal, text: &str) {
+    until(&format!("{text:?} on the screen"), SOON, || terminal.shows(text));
+}
+
+/// Whether a process is stopped.
+fn is_stopped(process: &Worker) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", process.pid())).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('T')
+}
+
+#[test]
+fn somebody_pauses_a_queue_opens_a_job_drains_a_worker_and_quits() {
+    let server = RedisServer::start();
+    let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
+    let _worker = Launch::new(&args).config(CONFIG).start();
+    let worker = || json(&server, &["workers", "list"])["items"][0].clone();
+    until("the worker to be listed", SOON, || worker()["consumer"].is_string());
+    let terminal = Terminal::open(100, 30);
+    let top = top(&server, &terminal);
+
+    terminal.press("p");
+    sees(&terminal, "Pause the queue default");
+    sees(&terminal, "by ann");
+    terminal.press("\rthe relay is down");
+    sees(&terminal, "reason: the relay is down");
+    terminal.press("\r");
+    sees(&terminal, "queue of default is paused");
+    let gate = json(&server, &["gates", "list"])["items"][0].clone();
+    assert_eq!(
+        (&gate["state"], &gate["paused_by"], &gate["reason"]),
+        (&"paused".into(), &"ann".into(), &"the relay is down".into())
+    );
+
+    let enqueued = sf(&server, &["enqueue", "note", "{\"customer\": 9}", "--id", "order-7"]);
+    assert_eq!(enqueued.code, Some(0), "{enqueued:?}");
+    terminal.press("\r");
+    sees(&terminal, "jobs of default");
+    sees(&terminal, "order-7");
+    terminal.press("\r");
+    sees(&terminal, "job order-7 of default");
+    sees(&terminal, "customer");
+    terminal.press("\u{1b}");
+    sees(&terminal, "jobs of default");
+
+    terminal.press("5");
+    sees(&terminal, "running");
+    let name = worker()["consumer"].as_str().unwrap().to_owned();
+    sees(&terminal, &name);
+    terminal.press("D");
+    sees(&terminal, &format!("Drain {name}"));
+    terminal.press("its disk\r");
+    sees(&terminal, "was asked to drain");
+    until("the worker to be drained", SOON, || worker()["state"] == "drained");
+    let notes = json(&server, &["audit", "--who", "ann"]);
+    let noted: Vec<_> = notes["items"].as_array().unwrap().iter().map(|note| note["what"].clone()).collect();
+    assert_eq!(noted, ["workers drain", "pause"], "{notes}");
+
+    terminal.press("q");
+    assert_eq!(top.wait_exit(SOON).code(), Some(0));
+    assert!(terminal.is_given_back(), "{}", terminal.text());
+}
+
+#[test]
+fn the_terminal_is_given_back_while_it_is_stopped_and_when_a_signal_ends_it() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "note"]);
+    let terminal = Terminal::open(60, 15);
+    let top = top(&server, &terminal);
+    terminal.press("\u{1a}");
+    until("it to be stopped", SOON, || is_stopped(&top));
+    until("the terminal to be given back", SOON, || terminal.is_given_back());
+    top.thaw();
+    until("the terminal to be taken again", SOON, || terminal.is_taken());
+    sees(&terminal, "default");
+    top.term();
+    assert_eq!(top.wait_exit(SOON).code(), Some(0));
+    until("the terminal to be given back", SOON, || terminal.is_given_back());
+}
+
+#[test]
+fn figures_are_stale_while_redis_is_away_and_keys_do_not_wait_for_it() {
+    let server = RedisServer::start();
+    sf(&server, &["enqueue", "note"]);
+    let terminal = Terminal::open(60, 15);
+    let top = top(&server, &terminal);
+    server.freeze();
+    sees(&terminal, "stale for ");
+    assert!(terminal.shows("default"), "the last figures stay: {}", terminal.text());
+    terminal.press("?");
+    sees(&terminal, "Enter opens a row");
+    terminal.press("x");
+    server.thaw();
+    until("new figures", SOON, || terminal.shows("default") && !terminal.shows("stale for "));
+    terminal.press("q");
+    assert_eq!(top.wait_exit(SOON).code(), Some(0));
+}
