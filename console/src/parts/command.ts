@@ -5,8 +5,11 @@ export function word(text: string): string {
   return /^[\w.,:=@/+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-/** A command of `streamfleet`. Flags without a value are left out; `true` is a flag alone. */
-export function command(name: string, flags: Record<string, string | number | true | undefined | null> = {}): string {
-  const given = Object.entries(flags).filter(([, value]) => value !== undefined && value !== null && value !== '');
+type Value = string | number | true | undefined | null;
+
+/** A command of `streamfleet`. Flags without a value are left out; `true` is a flag alone, and a list is the flag for each. */
+export function command(name: string, flags: Record<string, Value | string[]> = {}): string {
+  const all = Object.entries(flags).flatMap(([flag, value]) => (Array.isArray(value) ? value : [value]).map((each) => [flag, each] as const));
+  const given = all.filter(([, value]) => value !== undefined && value !== null && value !== '');
   return ['streamfleet', name, ...given.map(([flag, value]) => (value === true ? `--${flag}` : `--${flag} ${word(String(value))}`))].join(' ');
 }

@@ -25,6 +25,8 @@ test('the exception is found in what a program wrote', () => {
   const python = 'exit status: 65: Traceback (most recent call last):\n  File "a.py", line 3, in run\n    send()\nsmtplib.SMTPRecipientsRefused: 550\nValueError: no such mailbox';
   expect(exception(python)).toBe('ValueError: no such mailbox');
   expect(exception('550 5.1.1 mailbox unavailable exit status: 65')).toBe('550 5.1.1 mailbox unavailable');
+  const java = 'java.lang.RuntimeException: order 7\n\tat App.run(App.java:3)\nCaused by: java.sql.SQLException: deadlock\n\t... 3 more';
+  expect(exception(java)).toBe('java.sql.SQLException: deadlock');
   expect(exception('exit status: 65')).toBe('exit status: 65');
   expect(exception(undefined)).toBe('');
 });

@@ -57,11 +57,17 @@ export function instant(ms: number): string {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)} ${zone}`;
 }
 
+/** What a program wrote, without the exit status around it. */
+export function withoutStatus(error: string | null | undefined): string {
+  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '');
+  return text || (error ?? '');
+}
+
 /** The line of an error that says most: the exception, without the exit status before it. */
 export function exception(error: string | null | undefined): string {
-  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '') || (error ?? '');
-  const known = text.split('\n').map((line) => line.trim()).filter(Boolean);
+  const known = withoutStatus(error).split('\n').map((line) => line.trim()).filter(Boolean);
   const named = known.filter((line) => !/^(File "|at |Traceback|#\d|\^+$|\.\.\.)/.test(line));
-  const thrown = named.findLast((line) => /^[\w.\\]*(Error|Exception|Warning|Timeout)\b/.test(line));
-  return thrown ?? named[0] ?? known[0] ?? '';
+  // The last cause of a chain is the first that went wrong.
+  const thrown = named.findLast((line) => /^(Caused by: )?[\w.\\$]*(Error|Exception|Warning|Timeout)\b/.test(line));
+  return (thrown ?? named[0] ?? known[0] ?? '').replace(/^Caused by: /, '');
 }
