@@ -1,4 +1,5 @@
 // What happens to a job next, and what may come in between, each in a sentence.
+import type { Schemas } from '../../api/client';
 import { causeText } from '../../parts/Cause.svelte';
 import { duration, instant } from '../../words/format';
 import { t } from '../../words/words.svelte';
@@ -17,7 +18,11 @@ export interface Sentence {
 export function nextOf(job: Job, prospects: Prospects | undefined, nowMs: number, undecided: string[] = []): Sentence[] {
   if (undecided.length) return [{ text: t('next.decide', { steps: undecided.join(', ') }), tone: 'warn' }];
   const isOver = ['done', 'dead', 'cancelled'].includes(job.state);
-  return [first(job, nowMs), ...(isOver ? [] : [...obstacles(job, prospects, nowMs), ...limits(job, prospects, nowMs)])];
+  if (isOver) return [first(job, nowMs)];
+  const kept = obstacles(job, prospects, nowMs);
+  // No free worker takes a job that something keeps from running.
+  const isKept = job.state === 'waiting' && !job.gate && kept.some(({ tone }) => tone !== undefined);
+  return [...(isKept ? [] : [first(job, nowMs)]), ...kept, ...limits(job, prospects, nowMs)];
 }
 
 function first(job: Job, nowMs: number): Sentence {
@@ -58,8 +63,15 @@ function obstacles(job: Job, prospects: Prospects | undefined, nowMs: number): S
   const { unserved, pool_down: pool, queue_cause: cause } = job;
   if (unserved) said.push({ text: cause?.kind === 'no_worker' || cause?.kind === 'unserved_type' ? causeText(cause) : unserved, tone: 'bad', title: unserved });
   else if (pool) said.push({ text: t('cause.pool_down', { pool: pool.pool, error: pool.error }), tone: 'bad' });
-  else if (cause && !paused) said.push({ text: causeText(cause), tone: cause.kind === 'busy' ? undefined : 'warn' });
+  else if (cause && !paused && isAbout(cause, job)) said.push({ text: causeText(cause), tone: cause.kind === 'busy' ? undefined : 'warn' });
   return said;
+}
+
+/** Whether the worst cause for which jobs of the queue wait is one of this job, too. */
+function isAbout({ kind, type, gate }: Schemas['Cause'], job: Job): boolean {
+  if (kind === 'unserved_type') return type === job.type;
+  if (kind === 'held') return gate === job.gate;
+  return kind !== 'pool_down';
 }
 
 /** When it is cut off, or expires. */
