@@ -52,13 +52,9 @@ struct Running {
 }
 
 impl Known {
-    /// Whether there is nothing to do for a task. One that others have ended is looked at once more, for what it has done.
-    fn is_passed(&mut self, id: &str, is_replay: bool, is_active: bool) -> bool {
-        if is_active {
-            return self.refused.contains_key(id);
-        }
-        let is_new = is_replay && self.ended.insert(id.to_owned());
-        !is_new || !self.has_looked
+    /// Returns true, once, if others have ended a replay since this process first looked: what it has done is still to be counted.
+    fn ended_lately(&mut self, id: &str) -> bool {
+        self.ended.insert(id.to_owned()) && self.has_looked
     }
 
     /// Notes how the jobs of a replay have ended so far. What happened before this process led the queue is not its own.
@@ -96,7 +92,9 @@ async fn advance(context: &Context, known: &mut Known) -> Result<Running, Error>
     known.ended.retain(|id| tasks.iter().any(|task| task.id == *id));
     let mut running = Running::default();
     for KnownTask { id, is_replay, is_active, .. } in tasks {
-        if known.is_passed(&id, is_replay, is_active) {
+        let is_due =
+            if is_active { !known.refused.contains_key(&id) } else { is_replay && known.ended_lately(&id) };
+        if !is_due {
             continue;
         }
         match advance_one(context, known, &id).await {
@@ -162,9 +160,9 @@ mod tests {
         assert_eq!(known.moved, Moved { replayed: 3, succeeded: 1, died: 2 });
         known.note("a", counts(0, 0, 0));
         assert_eq!(known.moved.replayed, 3, "somebody wrote the key");
-        assert!(known.is_passed("old", true, false), "it was over before");
+        assert!(!known.ended_lately("old"), "it was over before");
         known.has_looked = true;
-        assert!(!known.is_passed("c", true, false) && known.is_passed("c", true, false));
+        assert!(known.ended_lately("c") && !known.ended_lately("c"));
         known.note("c", counts(2, 2, 0));
         assert_eq!(known.moved.replayed, 5, "a command has carried it out between two looks");
     }

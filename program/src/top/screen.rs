@@ -108,7 +108,9 @@ impl Screen {
         give_back()?;
         kill_process(getpid(), Signal::STOP)?;
         seize()?;
-        self.terminal.clear()
+        // Everything is drawn anew. `Terminal::clear` would ask for the cursor, whose answer the keys' thread reads.
+        self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
+        Ok(())
     }
 }
 

@@ -52,7 +52,7 @@ fn somebody_pauses_a_queue_opens_a_job_drains_a_worker_and_quits() {
         (&"paused".into(), &"ann".into(), &"the relay is down".into())
     );
 
-    let enqueued = sf(&server, &["enqueue", "note", "{\"customer\": 9}", "--id", "order-7"]);
+    let enqueued = sf(&server, &["enqueue", "note", "{\"customer\": 9}", "--id", "order-7", "--delay", "1h"]);
     assert_eq!(enqueued.code, Some(0), "{enqueued:?}");
     terminal.press("\r");
     sees(&terminal, "jobs of default");
@@ -78,7 +78,7 @@ fn somebody_pauses_a_queue_opens_a_job_drains_a_worker_and_quits() {
 
     terminal.press("q");
     assert_eq!(top.wait_exit(SOON).code(), Some(0));
-    assert!(terminal.is_given_back(), "{}", terminal.text());
+    until("the terminal to be given back", SOON, || terminal.is_given_back());
 }
 
 #[test]
@@ -94,7 +94,8 @@ fn the_terminal_is_given_back_while_it_is_stopped_and_when_a_signal_ends_it() {
     until("the terminal to be taken again", SOON, || terminal.is_taken());
     sees(&terminal, "default");
     top.term();
-    assert_eq!(top.wait_exit(SOON).code(), Some(0));
+    let status = top.wait_exit(SOON);
+    assert_eq!(status.code(), Some(0), "{}", terminal.text());
     until("the terminal to be given back", SOON, || terminal.is_given_back());
 }
 

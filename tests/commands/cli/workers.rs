@@ -73,8 +73,7 @@ fn a_signal_ends_the_wait_and_the_drain_goes_on() {
     // A worker that runs a job for ever, as far as its reports tell.
     let busy = ["HSET", "sf:worker:busy-1", "queues", "default", "running", "1", "capabilities", "drain"];
     server.cmd(&[&busy[..], &["state", "draining"]].concat());
-    let signals: [(fn(&Worker), &str); 2] = [(Worker::term, "ann"), (Worker::interrupt, "bob")];
-    for (stop, who) in signals {
+    for (stop, who) in [(Worker::term as fn(&Worker), "ann"), (Worker::interrupt, "bob")] {
         let waiting = launch(&server, &["workers", "drain", "busy-1", "--by", who]).start();
         until("the request to be noted", SOON, || listed(&server)["drain"]["by"] == who);
         stop(&waiting);

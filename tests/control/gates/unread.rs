@@ -211,7 +211,7 @@ fn the_search_for_deleted_letters_reads_none_of_those_that_exist() {
 #[test]
 fn every_script_that_reads_entries_is_known() {
     // Before a script writes an entry to a waiting list, or a letter, large fields get a key of their own.
-    let waitlists = ["drain", "park", "waitlist_jobs", "rooms", "take"];
+    let waitlists = ["drain", "park", "take", "waitlist_jobs", "waitlists"];
     let letters = ["begin", "bury", "decide", "drop", "edit", "recount", "replay", "task_replay"];
     // Notes in the audit, and samples of the queue.
     let notes = ["audit", "incident_ack", "sample", "task_put", "task_set"];

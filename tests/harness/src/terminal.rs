@@ -73,6 +73,18 @@ impl Terminal {
     }
 }
 
+/// A test that fails shows the screen.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!(
+                "the screen shows:\n{}",
+                self.screen.lock().unwrap_or_else(|broken| broken.into_inner()).text()
+            );
+        }
+    }
+}
+
 /// What a terminal does with what is written to it, as far as these tests need it. Every character takes one column.
 struct Screen {
     cells: Vec<Vec<char>>,

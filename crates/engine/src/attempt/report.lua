@@ -35,7 +35,7 @@ for key = 1, #KEYS, 2 do
     if newest > last then
       local ttl = redis.call('PTTL', record)
       if ttl ~= -1 then
-        for name, value in pairs({ state = 'running', entry = entry, worker = consumer, created_ms = created_ms, generation = generation,
+        for name, value in pairs({ state = 'running', entry = entry, worker = consumer, created_ms = created_ms, life = generation,
           type = job_type, lane = lane }) do add_pair(fields, name, value) end
       end
       redis.call('HSET', record, 'said_of', entry, 'said', newest, 'logged', logged, unpack(fields))

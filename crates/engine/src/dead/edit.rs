@@ -563,7 +563,7 @@ mod tests {
     fn a_value_of_some_kilobytes_is_kept_however_often_it_is_edited() {
         let text = |c: char| format!("\"{}\"", c.to_string().repeat(7000));
         let first = letter(text('a').as_bytes());
-        let mut now = first.clone();
+        let mut now = first;
         for c in ['b', 'c', 'd', 'e'] {
             now = edited(&now, &LetterEdit::default().payload(text(c))).unwrap();
             assert!(now.text("dead_before").len() <= MAX_BEFORE_BYTES);

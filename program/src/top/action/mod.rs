@@ -167,7 +167,7 @@ impl Action {
         Ok(())
     }
 
-    /// The same although it is doubtful; `None` if nobody doubts such an action.
+    /// Returns the action that is carried out although it is doubtful; `None` if nobody doubts such an action.
     pub(super) fn for_sure(&self) -> Option<Self> {
         let mut sure = self.clone();
         let Self::Pause { is_sure, .. } = &mut sure else { return None };

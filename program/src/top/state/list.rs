@@ -11,7 +11,7 @@ use super::{Effect, MOST_BACK, Mode, State};
 use crate::top::action::Action;
 use crate::top::key::Key;
 
-/// How many rows PageUp and PageDown pass.
+/// How many rows `PageUp` and `PageDown` pass.
 const PASSED: usize = 10;
 
 impl State {

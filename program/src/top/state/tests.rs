@@ -112,7 +112,7 @@ fn enter_goes_down_and_esc_comes_back_to_the_same_row() {
     let mut state = state(&["bulk", "mail"]);
     let effect = press(&mut state, "j\n");
     let Some(Effect::Read(number, place)) = effect else { panic!("{effect:?}") };
-    assert_eq!((place.view, place.queue.clone()), (View::Jobs, Some("mail".parse().unwrap())));
+    assert_eq!((place.view, place.queue), (View::Jobs, Some("mail".parse().unwrap())));
     let late = state.update(Event::Read(number - 1, Err("what nobody waits for any more".to_owned())));
     assert_eq!((late, state.stale()), (None, None));
     assert!(matches!(press(&mut state, "4"), Some(Effect::Read(_, place)) if place.queue.is_some()));
