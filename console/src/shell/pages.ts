@@ -19,7 +19,6 @@ export interface Page {
 
 // A page declares the props that its path names, so each component has another type.
 const page = (load: () => Promise<{ default: unknown }>) => load as Page['load'];
-const coming = page(() => import('../pages/coming/Coming.svelte'));
 
 export const PAGES: Page[] = [
   { path: '', load: page(() => import('../pages/overview/Overview.svelte')), nav: { label: 'nav.overview', icon: 'overview', keys: 'g o' } },
@@ -73,7 +72,10 @@ function named(path: string, segments: string[]): Record<string, string> | undef
 }
 
 /** Finds the page of an address, with what its segments name. Pages that stand first win. */
-export function match(segments: string[]): { page: Page; named: Record<string, string> } | undefined {
+export function match(segments: string[], query = new URLSearchParams()): { page: Page; named: Record<string, string> } | undefined {
+  // The earlier console had the groups of dead letters in queries.
+  const group = query.size === 1 && query.get('group');
+  if (group && named('queues/:queue/dead', segments)) return match([...segments, 'groups', group]);
   const paths = [...PAGES.map(({ path }) => [path, path] as const), ...MOVED];
   for (const [path, to] of paths) {
     const found = named(path, segments);

@@ -520,7 +520,6 @@ export const en = {
   'pause.title': 'Pause {queue}',
   'pause.text': 'No further job of this queue starts. Running ones finish.',
   'pause.for': 'Resume by itself after',
-  'pause.for_hint': 'Such as 30m or 2h. Empty: somebody must resume it.',
   'pause.done': '{queue} is paused',
   'resume.title': 'Resume {queue}',
   'resume.text': 'Its jobs start again at once.',
@@ -638,12 +637,6 @@ export const en = {
   'replaying.skipped': 'Left alone',
   'replaying.dropped': 'Dropped',
   'replaying.left': 'Left',
-  'replaying.state.canary': 'canary',
-  'replaying.state.running': 'running',
-  'replaying.state.paused': 'paused',
-  'replaying.state.stopped': 'stopped',
-  'replaying.state.failed': 'failed',
-  'replaying.state.done': 'done',
   'letter.reading': 'Reading the dead letter…',
   'letter.gone': 'no longer dead',
   'letter.newer': 'Open the edited letter',
@@ -730,14 +723,6 @@ export const en = {
   'decide.job.written': 'The job waits for further decisions.',
   'decide.job.replayed': 'The job goes on.',
   'decide.job.done': 'The job has ended.',
-  'decide.state.pending': 'pending',
-  'decide.state.started': 'started',
-  'decide.state.done': 'done',
-  'decide.state.failed': 'failed',
-  'decide.state.exhausted': 'failed too often',
-  'decide.state.unknown': 'nobody knows',
-  'decide.state.given_up': 'given up',
-  'decide.state.skipped': 'skipped',
 
   'jobs.title': 'Jobs',
   'jobs.id': 'Job',
@@ -803,10 +788,7 @@ export const en = {
   'bulk.done_many': '{count} tasks have begun',
   'bulk.nothing': 'Nothing matches any more',
   'tasks_here.title': 'Tasks on jobs',
-  'tasks_here.done': '{done} of {of}',
   'tasks_here.requested': '{count} asked to stop',
-  'tasks_here.refused': '{count} left alone',
-  'tasks_here.rate': '{rate}/s',
   'jobs.refused': '{count} was refused: {why}|{count} were refused: {why}',
 
   'action.raise': 'Raise',
@@ -1206,9 +1188,6 @@ export const en = {
   'running.by_type': 'By type',
   'running.by_worker': 'By worker',
   'running.deliveries': 'Delivered {count} times',
-
-  'coming.title': 'This page comes next',
-  'coming.text': 'Until then, the command line shows it.',
 } as const;
 
 export type Key = keyof typeof en;

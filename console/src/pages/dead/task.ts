@@ -1,5 +1,6 @@
 // Tasks on dead letters: which one is about a group, and what became of its letters so far.
 import type { Task } from '../../api/client';
+import { isOver } from '../tasks/pace.svelte';
 
 export interface Share {
   key: 'succeeded' | 'died' | 'otherwise' | 'running' | 'skipped' | 'dropped' | 'left';
@@ -10,8 +11,6 @@ export interface Share {
 
 /** How long a task that is over is still shown, in milliseconds. */
 const SHOWN_MS = 900_000;
-
-export const isOver = ({ state }: Task): boolean => ['stopped', 'failed', 'done'].includes(state);
 
 /** What became of the letters of a task, in the order of the bar. */
 export function sharesOf(task: Task): Share[] {
