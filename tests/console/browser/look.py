@@ -159,8 +159,9 @@ def without_scripts(visit):
     context.close()
 
 
-def paint(visit, every):
+def paint(visit):
     """Saves the pictures of the documentation, for desks and phones, light and dark."""
+    every = pages.Pages(visit.stage, is_twisted=False)
     for name, (path, values) in pages.PICTURES.items():
         for width, height in ((1440, 900), (390, 844)):
             for theme in THEMES:
