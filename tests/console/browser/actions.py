@@ -236,3 +236,5 @@ def act(visit):
     for what, (action, _) in ALL.items():
         visit.judge(what, lambda action=action: action(hands), watch)
     watch.close()
+    # The session has ended with the last action.
+    del visit.sessions["admin"]
