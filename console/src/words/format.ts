@@ -26,6 +26,13 @@ export function bytes(value: number | null | undefined): string {
   return `${value} B`;
 }
 
+/** A rate, in the unit that makes it at least one: `200/s`, `12/m`, `1/h`. */
+export function rate(perSecond: number | null | undefined): string {
+  if (perSecond == null) return '–';
+  const [seconds, unit] = perSecond >= 1 || !perSecond ? [1, 's'] : perSecond * 60 >= 1 ? [60, 'm'] : [3600, 'h'];
+  return `${short(perSecond * seconds)}/${unit}`;
+}
+
 const UNITS: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'm'], [1000, 's']];
 
 /** A duration: `340ms`, `2h 5m`, `23h`. The second unit is left out where it says little. */

@@ -55,9 +55,7 @@ export class Paces {
         this.#paces.delete(task.id);
         continue;
       }
-      // Until there is more, one that never rested has had its pace since it began.
-      const began = { atMs: task.created_ms, looked: 0, matched: 0 };
-      const before = this.#samples.get(task.id) ?? (task.changed_ms - task.created_ms < LEAST_MS ? [began] : []);
+      const before = this.#samples.get(task.id) ?? [];
       const samples = [...before.filter((sample) => sample === before.at(-1) || sample.atMs > atMs - WINDOW_MS), now];
       this.#samples.set(task.id, samples);
       const pace = paceOf(task, samples[0]!, now);
