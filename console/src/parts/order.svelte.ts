@@ -16,8 +16,8 @@ interface Keyed<Row> {
 
 type Compare<Row> = (one: Keyed<Row>, other: Keyed<Row>) => number;
 
-/** How many rows are sorted or merged between two places to pause. */
-const PIECE = 500;
+/** How many rows are sorted, merged or chosen between two places to pause. */
+export const PIECE = 500;
 
 /** How long to sort without a pause, in milliseconds. */
 const BUSY_MS = 8;

@@ -84,11 +84,12 @@ class Visit:
 
 def check_all(visit):
     """All checks. Those that change what others need come last."""
+    if visit.folders.pictures:
+        look.paint(visit)
+    visit.stage.twist()
     every = Pages(visit.stage)
     people.log_in(visit)
     look.can_fail(visit)
-    if visit.folders.pictures:
-        look.paint(visit, every)
     links = look.look(visit, every.every())
     look.links_lead(visit, links)
     look.without_scripts(visit)

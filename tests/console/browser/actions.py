@@ -180,7 +180,11 @@ def empty_queue(hands):
     hands.stage.until_state("old", "waiting", 0)
     found += hands.open("/queues/old")
     hands.menu("", "action.delete")
-    return found + hands.send({"#delete-name": "old"})
+    found += hands.send({"#delete-name": "old"})
+    # Pages may ask for what it had, until they know that it has gone.
+    found += hands.open("/", 404)
+    hands.page.locator("main a[href$='/queues/old']").first.wait_for(state="detached")
+    return found
 
 
 # Each with the forms that it uses, in this order, because some change what others need. The last one ends the session.
@@ -232,3 +236,5 @@ def act(visit):
     for what, (action, _) in ALL.items():
         visit.judge(what, lambda action=action: action(hands), watch)
     watch.close()
+    # The session has ended with the last action.
+    del visit.sessions["admin"]

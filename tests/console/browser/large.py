@@ -119,11 +119,12 @@ def lists(watch, slow):
         "sorting by type": lambda: sort(2),
         "sorting by age": lambda: sort(4),
         "scrolling": lambda: page.mouse.wheel(0, 40_000),
-        "selecting all": lambda: page.locator("th input[type='checkbox']").first.click(),
+        "selecting all": lambda: page.locator("th input[type='checkbox']").first.check(),
     }.items():
         long = []
         for _ in range(TRIES):
             page.evaluate("() => scrollTo(0, 0)")
+            page.locator("th input[type='checkbox']").first.uncheck()
             page.wait_for_timeout(100)
             watch.seen()
             act()

@@ -62,6 +62,8 @@ def seen(visit, watch, path, shapes):
     for number, (width, theme) in enumerate(shapes):
         if number:
             shape(watch, width, theme)
+            # The page is told about another theme a little later.
+            watch.page.wait_for_function("theme => document.documentElement.dataset.theme === theme", arg=theme)
         found = watch.settle() if number else []
         for each in [*found, *watch.overflow(), *visit.axe.findings(watch.page), *watch.complaints()]:
             yield f"{width} {theme}: {each}"
@@ -157,8 +159,9 @@ def without_scripts(visit):
     context.close()
 
 
-def paint(visit, every):
+def paint(visit):
     """Saves the pictures of the documentation, for desks and phones, light and dark."""
+    every = pages.Pages(visit.stage, is_twisted=False)
     for name, (path, values) in pages.PICTURES.items():
         for width, height in ((1440, 900), (390, 844)):
             for theme in THEMES:

@@ -45,23 +45,18 @@ def patterns():
 class Pages:
     """The addresses of all pages. What is not listed here, such as tabs, is found by its links."""
 
-    def __init__(self, stage):
+    def __init__(self, stage, is_twisted=True):
         letters = {each["id"]: each for queue in ("mail", "orders") for each in listed(stage, "dead", "list", "--queue", queue)}
-        sent, twisted, charged = (letters[name] for name in ("mail-3", "hostile-2", "payment-2"))
-        malformed = next(each for each in letters.values() if each["kind"] == "malformed")
+        sent, charged = letters["mail-3"], letters["payment-2"]
         worker = listed(stage, "workers")[0]["consumer"]
         task = listed(stage, "tasks", "list", "--queue", "mail")[0]["id"]
         self._main = {"queue": "orders", "job": "order-3", "worker": worker, "incident": stage.incidents()["dead_group"]}
         self._of_mail = {"queue": "mail", "group": sent["fingerprint"], "letter": sent["letter"], "task": task}
-        self._more = {
-            **MORE,
-            "queues/:queue/dead/groups/:group": [{"group": twisted["fingerprint"]}],
-            "queues/:queue/dead/:letter": [
-                {"letter": twisted["letter"]},
-                {"letter": malformed["letter"]},
-                {"queue": "orders", "letter": charged["letter"]},
-            ],
-        }
+        self._more = {**MORE, "queues/:queue/dead/:letter": [{"queue": "orders", "letter": charged["letter"]}]}
+        if is_twisted:
+            twisted, malformed = letters["hostile-2"], next(each for each in letters.values() if each["kind"] == "malformed")
+            self._more["queues/:queue/dead/groups/:group"] = [{"group": twisted["fingerprint"]}]
+            self._more["queues/:queue/dead/:letter"] += [{"letter": each["letter"]} for each in (twisted, malformed)]
 
     def address(self, path, values=()):
         """Returns an address of a page. It names these values, and otherwise those of the stage."""
