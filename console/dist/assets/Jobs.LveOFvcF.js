@@ -1,1 +1,0 @@
-export{t as default}from"./Jobs.DJUJ4NA_.js";
