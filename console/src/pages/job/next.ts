@@ -2,7 +2,7 @@
 import type { Schemas } from '../../api/client';
 import { causeText } from '../../parts/Cause.svelte';
 import { duration, instant } from '../../words/format';
-import { t } from '../../words/words.svelte';
+import { t, words } from '../../words/words.svelte';
 import type { Job, Prospects } from './job';
 
 export interface Sentence {
@@ -31,7 +31,7 @@ function first(job: Job, nowMs: number): Sentence {
   switch (job.state) {
     case 'waiting':
       if (job.gate?.startsWith('fair:')) return { text: t('next.turn') };
-      return { text: job.gate ? t('next.gate', { gate: job.gate }) : t('next.waiting', { lane: job.lane }) };
+      return { text: job.gate ? t('next.gate', { gate: job.gate }) : t('next.waiting', { lane: words.of('lane', job.lane) }) };
     case 'running':
       if (job.cancelling_since) return { text: t('next.cancelling', { by: job.cancelled_by ?? '–' }), tone: 'warn' };
       return { text: t('next.running', { worker: job.worker ?? '–' }) };
