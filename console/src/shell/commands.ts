@@ -42,7 +42,7 @@ function things(): Command[] {
 }
 
 function actions(): Command[] {
-  return known.offers.map((offer, nth) => ({ id: `action ${nth} ${offer.title}`, kind: t('palette.action'), icon: offer.icon, text: `${offer.title}…`, run: offer.open }));
+  return known.offers.map((offer, nth) => ({ id: `action ${nth} ${offer.title}`, kind: t(`palette.${offer.about}`), icon: offer.icon, text: `${offer.title}…`, run: offer.open }));
 }
 
 function preferences(): Command[] {

@@ -156,6 +156,8 @@ export const en = {
   'palette.worker': 'Worker',
   'palette.task': 'Task',
   'palette.incident': 'Incident',
+  'palette.cron': 'Recurring job',
+  'palette.sink': 'Alert sink',
   'palette.find_text': 'Find jobs with the text “{text}”',
   'palette.choose': 'choose',
   'palette.run': 'open',

@@ -158,6 +158,8 @@ export const zh: Record<Key, string> = {
   'palette.worker': '工作进程',
   'palette.task': '批量操作',
   'palette.incident': '事件',
+  'palette.cron': '定时任务',
+  'palette.sink': '告警接收端',
   'palette.find_text': '查找包含“{text}”的任务',
   'palette.choose': '选择',
   'palette.run': '打开',
