@@ -80,8 +80,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let look = async || {
         let (mut sources, mut missing) = (queues_of(&args.queue), Vec::new());
         if is_all {
-            let listed = broker.queues().await.context("failed to list the queues")?;
-            (sources, missing) = (queues_of(&listed.found), listed.missing);
+            let listed = broker.queues_and_audits().await.context("failed to list the audits")?;
+            (sources, missing) = (queues_of(&listed.1), listed.0.missing);
         }
         sources.extend((is_all || args.deletions).then_some(AuditSource::Deletions));
         sources.extend((is_all || args.alerts).then_some(AuditSource::Alerts));
@@ -103,8 +103,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     args.repeat.run(context.output, look).await
 }
 
-fn queues_of(names: &[QueueName]) -> Vec<AuditSource> {
-    names.iter().cloned().map(AuditSource::Queue).collect()
+fn queues_of<'a>(names: impl IntoIterator<Item = &'a QueueName>) -> Vec<AuditSource> {
+    names.into_iter().cloned().map(AuditSource::Queue).collect()
 }
 
 fn show(page: &AuditList, none: &str, clock: &Clock) -> View {

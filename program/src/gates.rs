@@ -52,6 +52,9 @@ enum Action {
         /// When failures close the gate: the share of failures, of how many attempts, within what time, and for how long; or `none`.
         #[arg(long, value_name = "SHARE/N/TIME/TIME", value_parser = some::<BreakerText>)]
         breaker: Option<OrNone<BreakerText>>,
+        /// Do not ask before the limits of a queue that does not exist are set.
+        #[arg(long, short)]
+        yes: bool,
         #[command(flatten)]
         actor: ActorArgs,
     },
@@ -95,16 +98,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let queue = broker.queue(args.queue);
     match &args.action {
         Action::List { .. } => {}
-        Action::Set { .. } | Action::Clear { .. } => {
-            queues::report_before_change(&broker, &queue, context).await;
-        }
+        Action::Set { yes, .. } => queues::check_before_change(&broker, &queue, !yes, context).await?,
+        Action::Clear { .. } => queues::check_before_change(&broker, &queue, false, context).await?,
     }
     match args.action {
         Action::List { repeat } => {
             let look = async || list(&broker, &queue, context).await;
             repeat.run(context.output, look).await
         }
-        Action::Set { gate, concurrency, rate, breaker, actor } => {
+        Action::Set { gate, concurrency, rate, breaker, actor, .. } => {
             if concurrency.is_none() && rate.is_none() && breaker.is_none() {
                 let what =
                     "no limit was named: give --concurrency, --rate or --breaker, or use `gates clear`";
@@ -129,6 +131,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn print(changed: &GateChanged, context: &Context) -> anyhow::Result<Exit> {
+    changed.remark.iter().for_each(|remark| output::print_stderr(remark));
     context.output.print_named(changed, |changed| vec![changed.gate.clone()], line)?;
     Ok(Exit::Done)
 }

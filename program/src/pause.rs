@@ -50,7 +50,8 @@ pub(crate) struct PauseArgs {
     /// Resume by itself after this time, such as 1h. Default: somebody must resume.
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     time: Option<Duration>,
-    /// Do not ask before a type that no live worker knows is paused, or the pause of another person is replaced.
+    /// Do not ask before a queue that does not exist or a type that no live worker knows is paused, or the pause of another person is
+    /// replaced.
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -92,7 +93,7 @@ pub(crate) async fn pause(args: PauseArgs, context: &Context) -> anyhow::Result<
     let (queue, gate) = target.gate()?;
     let broker = context.broker().await?;
     let queue = broker.queue(queue);
-    queues::report_before_change(&broker, &queue, context).await;
+    queues::check_before_change(&broker, &queue, !yes, context).await?;
     let (actor, mut input) = (actor.actor(), Pause { gate, time, is_sure: yes });
     let paused = match gates::pause(&queue, &actor, &input).await {
         Err(Error::Doubtful(doubt)) => {
@@ -110,7 +111,7 @@ pub(crate) async fn resume(args: ResumeArgs, context: &Context) -> anyhow::Resul
     let (queue, gate) = args.target.gate()?;
     let broker = context.broker().await?;
     let queue = broker.queue(queue);
-    queues::report_before_change(&broker, &queue, context).await;
+    queues::check_before_change(&broker, &queue, false, context).await?;
     print(&told(gates::resume(&queue, &args.actor.actor(), &gate).await?), context)
 }
 

@@ -19,7 +19,7 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, short};
 use unknown::report_unless_known;
-pub(crate) use unknown::{report_before_change, report_unknown};
+pub(crate) use unknown::{check_before_change, report_unknown};
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\

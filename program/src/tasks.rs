@@ -254,6 +254,7 @@ fn table(page: &TaskList, clock: &Clock) -> View {
         Column::from("done"),
         Column::from("refused"),
         Column::from("filter"),
+        Column::from("reason"),
         Column::from("why"),
     ]);
     for report in &page.items {
@@ -267,9 +268,9 @@ fn table(page: &TaskList, clock: &Clock) -> View {
             report.left.map_or_else(|| "-".to_owned(), |left| left.to_string()),
             (report.done + report.requested).to_string(),
             report.refused.to_string(),
-            report.filter.clone(),
-            // Why it is in this state says more, if somebody or something has changed that.
-            if report.why.is_empty() { report.reason.clone() } else { report.why.clone() },
+            report.undoes.as_ref().map_or_else(|| report.filter.clone(), |undone| format!("undoes {undone}")),
+            report.reason.clone(),
+            report.why.clone(),
         ]);
     }
     table.into()
@@ -304,13 +305,20 @@ fn facts(report: &TaskReport, clock: &Clock) -> View {
 fn rules(report: &TaskReport) -> Option<String> {
     let replay = &report.replay;
     let rules = [
-        report.rate.map(|rate| format!("{rate:.4} jobs/s")),
+        report.rate.map(shown_rate),
         replay.canary.filter(|canary| *canary > 0).map(|canary| format!("canary {canary}")),
         replay.stop_at.map(|share| format!("stops at {share} % deaths")),
         replay.all_steps.filter(|all| *all).map(|_| "all steps".to_owned()),
     ];
     let rules: Vec<String> = rules.into_iter().flatten().collect();
     (!rules.is_empty()).then(|| rules.join(", "))
+}
+
+/// A rate, as [`rate`] reads it.
+fn shown_rate(per_second: f64) -> String {
+    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0)].map(|(unit, seconds)| (unit, per_second * seconds));
+    let whole = units.into_iter().find(|(_, count)| *count >= 1.0 && (count - count.round()).abs() < 1e-6);
+    whole.map_or_else(|| format!("{per_second:.4}/s"), |(unit, count)| format!("{count:.0}/{unit}"))
 }
 
 fn done(report: &TaskReport) -> String {
@@ -325,6 +333,9 @@ fn done(report: &TaskReport) -> String {
             "{count} left alone (gone meanwhile, or replayed by tasks {most} times, which --max-replays raises)"
         ),
     }));
+    if let Some(gone) = report.replay.gone.filter(|gone| *gone > 0) {
+        parts.push(format!("{gone} gone already"));
+    }
     if report.failed > 0 {
         parts.push(format!("{} failed", report.failed));
     }
@@ -353,6 +364,9 @@ mod tests {
     #[test]
     fn rates_have_units() {
         assert_eq!([rate("50/s"), rate("300/m"), rate("36/h")], [Ok(50.0), Ok(5.0), Ok(0.01)]);
+        for text in ["50/s", "1/m", "36/h", "10000/s"] {
+            assert_eq!(rate(text).map(shown_rate), Ok(text.to_owned()));
+        }
         for text in ["", "50", "0/s", "50/d", "-1/s", "1.5/s", "20000/s"] {
             assert!(rate(text).is_err(), "{text}");
         }

@@ -199,7 +199,7 @@ pub enum QueueEvent<'a> {
         delayed: u64,
         /// Dead letters.
         dead: u64,
-        /// How long the oldest waiting job has been in its stream.
+        /// How long the oldest waiting job has been in its lane, or at gates.
         oldest_waiting: Option<Duration>,
     },
     /// Everything that this process knows about a queue that it leads. Reported at the same intervals.

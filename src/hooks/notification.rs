@@ -89,7 +89,7 @@ pub struct QueueLength {
     pub delayed: u64,
     /// Dead letters.
     pub dead: u64,
-    /// How long the oldest waiting job has been in its stream.
+    /// How long the oldest waiting job has been in its lane, or at gates.
     pub oldest_waiting: Option<Duration>,
 }
 

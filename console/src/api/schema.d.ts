@@ -2337,6 +2337,8 @@ export interface components {
             queue: string;
             /** @description How many jobs may start in a period, such as `100/s`. */
             rate?: string | null;
+            /** @description That no live worker knows the type whose limits are set; absent if one does, or if that is not known. */
+            remark?: string | null;
         };
         /**
          * @description The limits of a gate. Those that are missing or null are removed.
@@ -2356,6 +2358,8 @@ export interface components {
              * @description How many jobs may run at once in the whole fleet.
              */
             concurrency?: number | null;
+            /** @description Set limits in a queue that does not exist. Without it, such a request is a conflict. */
+            confirm?: boolean;
             /** @description How many jobs may start in a period, such as `100/s` or `600/10m`. */
             rate?: string | null;
             /** @description Why it is done, for the audit. */
@@ -3147,7 +3151,10 @@ export interface components {
          *     }
          */
         Pause: {
-            /** @description Pause a type that no live worker knows, or replace the pause of another person. Without it, such a request is a conflict. */
+            /**
+             * @description Pause a queue that does not exist or a type that no live worker knows, or replace the pause of another person. Without it,
+             *     such a request is a conflict.
+             */
             confirm?: boolean;
             for?: components["schemas"]["Length"] | null;
             /** @description Only the jobs with this value of a field or header, such as `h.tenant=9`; without a value, all jobs that have the field. */
@@ -3654,6 +3661,12 @@ export interface components {
              * @description How many died of another error.
              */
             died_otherwise?: number | null;
+            /**
+             * Format: int64
+             * @description How many letters were gone when it came to them, because somebody else had replayed, dropped or edited them; absent before it
+             *     has come to the last one.
+             */
+            gone?: number | null;
             /**
              * Format: int64
              * @description Jobs that tasks have replayed this often are left alone.

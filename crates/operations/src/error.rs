@@ -64,8 +64,9 @@ impl Error {
     }
 
     /// Says what Redis may or may not have done. If it certainly has done nothing, says so instead, and what to do.
-    pub(crate) fn unsure(what: &'static str) -> impl FnOnce(RedisError) -> Self {
-        move |error| Self::Redis { what: why_nothing(&error).unwrap_or(what).to_owned(), error }
+    pub(crate) fn unsure(what: impl Into<String>) -> impl FnOnce(RedisError) -> Self {
+        let what = what.into();
+        move |error| Self::Redis { what: why_nothing(&error).map_or(what, str::to_owned), error }
     }
 
     /// Whether something may have been changed although it failed: an answer may be lost.

@@ -8,6 +8,9 @@ use streamfleet_engine::admin::{Cause, HeldJobs, Hold, QueueSnapshot, TimeToEmpt
 
 use crate::times::short;
 
+/// The most causes that are named.
+const MOST_CAUSES: usize = 10;
+
 /// When a queue is empty.
 #[derive(Debug, Clone, Copy, Serialize, utoipa::ToSchema)]
 #[non_exhaustive]
@@ -50,7 +53,7 @@ pub struct CauseReport {
     /// For how long its breaker still keeps the gate shut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tripped_for_ms: Option<u64>,
-    /// How long they take at this rate.
+    /// How long they take at this rate, if it is known when the queue is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lasts_ms: Option<u64>,
     /// Who has paused the queue or the gate.
@@ -97,16 +100,16 @@ pub struct CauseReport {
     pub over_ms: Option<u64>,
 }
 
-/// Returns when a queue is empty, and the worst cause for which its jobs wait. What cannot be read is not known.
-pub async fn outlook(queue: &Queue, snapshot: &QueueSnapshot) -> (Option<EmptyIn>, Option<CauseReport>) {
+/// Returns when a queue is empty, and why its jobs wait: at most ten causes, the worst first. What cannot be read is not known.
+pub async fn outlook(queue: &Queue, snapshot: &QueueSnapshot) -> (Option<EmptyIn>, Vec<CauseReport>) {
     match queue.backlog(snapshot).await {
         Ok(known) => {
-            let cause = known.causes().into_iter().next().map(CauseReport::from);
-            (Some(EmptyIn::from(known.time_to_empty())), cause)
+            let causes = known.causes().into_iter().take(MOST_CAUSES).map(CauseReport::from).collect();
+            (Some(EmptyIn::from(known.time_to_empty())), causes)
         }
         Err(error) => {
             tracing::debug!(queue = %queue.name(), %error, "the causes of a queue's backlog cannot be read");
-            (None, None)
+            (None, Vec::new())
         }
     }
 }
@@ -151,14 +154,14 @@ impl From<Cause> for CauseReport {
                 Self { pool: Some(pool), worker: Some(worker), error: Some(why), types, ..base }
             }
             Cause::Unserved { job_type, jobs } => Self { job_type: Some(job_type), jobs: Some(jobs), ..base },
-            Cause::Held(held) => base.held(held),
+            Cause::Held { held, lasts } => base.held(held, lasts),
         }
     }
 }
 
 impl CauseReport {
-    fn held(self, held: HeldJobs) -> Self {
-        let lasts_ms = held.lasts().map(millis);
+    fn held(self, held: HeldJobs, lasts: Option<Duration>) -> Self {
+        let lasts_ms = lasts.map(millis);
         let (jobs, gate) = (Some(held.jobs), Some(held.gate.to_string()));
         let base = Self { jobs, gate, lasts_ms, ..self };
         let base = |hold| Self { hold: Some(hold), ..base };
@@ -199,7 +202,8 @@ mod tests {
             jobs: 168_000,
             hold: Hold::Rate("2/s".parse().unwrap()),
         };
-        let json = serde_json::to_value(CauseReport::from(Cause::Held(held))).unwrap();
+        let cause = Cause::Held { lasts: held.lasts(), held };
+        let json = serde_json::to_value(CauseReport::from(cause)).unwrap();
         let want = serde_json::json!({
             "kind": "held", "text": "168,000 held by type:mail.newsletter (2/s): 23h 20m", "jobs": 168_000,
             "gate": "type:mail.newsletter", "hold": "rate", "rate": "2/s", "lasts_ms": 84_000_000,

@@ -109,7 +109,8 @@ async fn served_instead(
     Ok(served)
 }
 
-fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+/// Names a similar one of those that are known.
+pub(crate) fn hint<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known).map_or_else(String::new, |near| format!("; did you mean {near}?"))
 }
 

@@ -1,6 +1,7 @@
 //! The queues and workers that Redis knows. To find them, all keys of the server are scanned, so what was found is kept for a
 //! moment and shared by all requests. While a scan takes long, requests are answered with what the last one found.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_millis(40);
 #[derive(Debug, Default)]
 pub(super) struct Known {
     pub(super) queues: Vec<QueueName>,
+    /// These queues, and those that have nothing but an audit.
+    pub(super) audits: BTreeSet<QueueName>,
     pub(super) workers: Vec<WorkerInfo>,
     /// The servers of a cluster that could not be asked, and why.
     pub(super) missing: Vec<String>,
@@ -121,12 +124,14 @@ impl State {
 }
 
 async fn scan(broker: &Broker) -> Found {
-    let (queues, workers) = tokio::try_join!(broker.queues(), broker.workers())?;
+    let ((queues, mut audits), workers) = tokio::try_join!(broker.queues_and_audits(), broker.workers())?;
+    // Somebody may do something to a queue before the next scan.
+    audits.extend(queues.found.iter().cloned());
     let mut missing: Vec<String> =
         queues.missing.iter().chain(&workers.missing).map(ToString::to_string).collect();
     missing.sort();
     missing.dedup();
-    Ok(Arc::new(Known { queues: queues.found, workers: workers.found, missing }))
+    Ok(Arc::new(Known { queues: queues.found, audits, workers: workers.found, missing }))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::sweep::{self, Args};
 use crate::actor::told;
 use crate::exit::Exit;
 use crate::tasks::{self, TaskArgs};
-use crate::{Context, bulk, output};
+use crate::{Context, bulk, output, queues};
 
 /// How a task goes about its letters.
 #[derive(clap::Args, Default)]
@@ -19,7 +19,7 @@ pub(super) struct RulesArgs {
     #[command(flatten)]
     task: TaskArgs,
     /// Replay this many jobs first. All of them must succeed before the rest is replayed.
-    #[arg(long, value_name = "JOBS")]
+    #[arg(long, value_name = "JOBS", value_parser = clap::value_parser!(u64).range(1..))]
     canary: Option<u64>,
     /// Stop when more than this share of the jobs dies again of the same error, such as 5%.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
@@ -74,11 +74,13 @@ pub(super) async fn run(
     let broker = bulk::connect(context).await?.ok_or_else(plan::cancelled)?;
     let queue = broker.queue(queue);
     let mut letters = Selected::now(&queue, filter, args.limit).await?;
-    // Nobody who has confirmed a replay waits until all letters are counted.
-    if args.dry_run || !args.yes || way == Sweep::Drop {
+    if letters.is_none() && queues::report_unknown(&broker, queue.name(), context).await {
+        return Ok(Exit::NotFound);
+    }
+    if args.dry_run || !args.yes {
         let counted = plan::count(&queue, &letters.selection, context).await?;
         letters.planned = Some(counted.letters);
-        let text = plan::text(&counted, &letters.selection, way);
+        let text = plan::text(&counted, &letters, way);
         if args.dry_run {
             let plan = LetterPlan::of(&queue, &letters.selection, Some(counted));
             context.output.print(&plan, |_| text)?;
@@ -90,8 +92,12 @@ pub(super) async fn run(
                 plan::confirm(sweep::question(way), counted.letters, &queue, context).await?;
             }
         }
+    } else {
+        // Nobody who has confirmed this waits until many letters are counted.
+        letters.count_few(&queue).await?;
     }
     if letters.is_none() {
+        output::print_stderr("no dead letter matches");
         let none = Swept::of_none(queue.name());
         context.output.print(&none, |none| sweep::show(none, way))?;
         return Ok(Exit::Done);

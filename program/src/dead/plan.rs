@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use streamfleet::Queue;
 use streamfleet::job::DeadReason;
 use streamfleet_engine::admin::{DeadGroup, Selection, SelectionPlan};
-use streamfleet_operations::dead::{OTHER, Sweep};
+use streamfleet_operations::dead::{OTHER, Selected, Sweep};
 
 use crate::output::{self, Column};
 use crate::{Context, confirm};
@@ -59,12 +59,15 @@ pub(super) fn cancelled() -> anyhow::Error {
 }
 
 /// Says which letters are selected.
-pub(super) fn text(plan: &SelectionPlan, selection: &Selection, way: Sweep) -> String {
-    let filter = match selection.filter.to_string() {
-        filter if filter.is_empty() => "all of them".to_owned(),
-        filter => filter,
+pub(super) fn text(plan: &SelectionPlan, letters: &Selected, way: Sweep) -> String {
+    let Selected { selection, existing, .. } = letters;
+    let which = match (selection.filter.to_string(), selection.limit) {
+        (filter, None) if filter.is_empty() => "all of them".to_owned(),
+        (filter, None) => filter,
+        (filter, Some(limit)) if filter.is_empty() => format!("the oldest, at most {limit}"),
+        (filter, Some(limit)) => format!("the oldest, at most {limit}, of {filter}"),
     };
-    let mut lines = vec![format!("{} of {} dead letters: {filter}", plan.letters, selection.total)];
+    let mut lines = vec![format!("{} of {existing} dead letters: {which}", plan.letters)];
     if plan.letters > 0 {
         lines.push(table(&plan.groups).to_string());
     }

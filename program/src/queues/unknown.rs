@@ -3,9 +3,10 @@
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::Listed;
+use streamfleet_operations::gates;
 use streamfleet_service::config::nearest;
 
-use crate::{Context, output};
+use crate::{Context, confirm, output};
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
 pub(crate) async fn report_unknown(broker: &Broker, name: &QueueName, context: &Context) -> bool {
@@ -13,16 +14,24 @@ pub(crate) async fn report_unknown(broker: &Broker, name: &QueueName, context: &
     listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
 }
 
-/// Reports an unknown queue whose gates are about to change, which is allowed before it exists.
-pub(crate) async fn report_before_change(broker: &Broker, queue: &Queue, context: &Context) {
-    // To list all queues may take long, so a queue that has anything is not looked for.
-    let is_empty = queue.snapshot().await.is_ok_and(|snapshot| {
-        let jobs = snapshot.waiting() + snapshot.running() + snapshot.delayed + snapshot.dead;
-        jobs == 0 && snapshot.leader.is_none() && snapshot.closed_since.is_none()
-    });
-    if is_empty {
-        report_unknown(broker, queue.name(), context).await;
+/// Reports a queue that does not exist and whose gates are about to change. If `asks`, somebody must confirm that.
+///
+/// # Errors
+///
+/// Those of [`confirm::doubt`].
+pub(crate) async fn check_before_change(
+    broker: &Broker,
+    queue: &Queue,
+    asks: bool,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let configured: Vec<QueueName> = context.effective.config.queues.keys().cloned().collect();
+    match gates::unknown_queue((broker, &configured[..]), queue, |_| true).await {
+        Some(doubt) if asks => confirm::doubt(&doubt)?,
+        Some(doubt) => output::print_stderr(&doubt),
+        None => {}
     }
+    Ok(())
 }
 
 /// Reports a queue that is not among those that have been listed. It exists if Redis has a key of it, or if the configuration

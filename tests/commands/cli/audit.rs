@@ -68,3 +68,12 @@ fn pages_follow_one_another_without_gaps_and_lines_are_json() {
     assert_eq!(first.stdout.lines().count(), 1);
     assert!(first.stderr.starts_with("next page: --after "), "{first:?}");
 }
+
+#[test]
+fn what_was_done_to_a_misspelled_queue_is_found_but_makes_no_queue() {
+    let server = busy();
+    assert_eq!(sf(&server, &["pause", "--queue", "ghost", "--by", "eve", "--yes"]).code, Some(0));
+    assert_eq!(found(&server, &["--who", "eve"]), ["ghost pause"]);
+    let queues = json(&server, &["queues"]);
+    assert_eq!(queues["items"].as_array().unwrap().len(), 2, "{queues}");
+}

@@ -198,10 +198,17 @@ async fn a_limit_replays_or_drops_only_the_oldest() {
     let oldest = letters(&json(&server, &["dead", "list", "--oldest-first", "--limit", "620"]));
     let plan = json(&server, &["dead", "replay", "--all", "--limit", "3", "--dry-run"]);
     assert_eq!((&plan["planned"], &plan["total"]), (&3.into(), &3.into()), "{plan}");
+    let plan = stdout_of(&server, &["dead", "replay", "--all", "--limit", "3", "--dry-run"]);
+    assert!(plan.starts_with("3 of 620 dead letters: the oldest, at most 3\n"), "{plan}");
+    let plan = stdout_of(&server, &["dead", "drop", "--type", "test", "--limit", "3", "--dry-run"]);
+    assert!(plan.starts_with("3 of 620 dead letters: the oldest, at most 3, of --type test\n"), "{plan}");
     let swept = json(&server, &["dead", "replay", "--all", "--limit", "3", "--yes"]);
     assert_eq!((&swept["replayed"], &swept["kind"]), (&3.into(), &"replay".into()));
+    assert_eq!(swept["filter"], "--all --limit 3");
     let swept = json(&server, &["dead", "drop", "--type", "test", "--limit", "510", "--yes"]);
     assert_eq!(swept["dropped"], 510, "more than a page");
+    let tasks = json(&server, &["tasks", "list"]);
+    assert_eq!(tasks["items"][0]["filter"], "--type test --limit 510", "{tasks}");
     let left = letters(&json(&server, &["dead", "list", "--oldest-first", "--limit", "620"]));
     assert_eq!(left, oldest[513..]);
     let swept = json(&server, &["dead", "replay", "--all", "--limit", "1000", "--yes"]);

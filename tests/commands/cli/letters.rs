@@ -77,7 +77,8 @@ async fn a_filter_selects_what_is_listed_exported_replayed_and_dropped() {
     let task = format!("task {}", dropped["task"].as_str().unwrap());
     assert_eq!(
         (&begin["what"], &begin["count"], &begin["outcome"]),
-        (&"dead drop".into(), &1000.into(), &task.as_str().into())
+        (&"dead drop".into(), &Value::Null, &task.as_str().into()),
+        "a task about many letters begins before they are counted"
     );
     assert_eq!(
         (&end["what"], &end["count"], &end["target"]),
@@ -245,6 +246,11 @@ fn a_full_redis_begins_no_task_and_changes_no_letter_and_says_so() {
     }
     server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(server.cmd(&["KEYS", "sf:{default}:campaign*"]), redis::Value::Array(vec![]));
+    let begun = json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);
+    let waiting = json(&server, &["tasks", "show", begun["id"].as_str().unwrap()]);
+    assert!(waiting["hint"].as_str().unwrap().starts_with("Redis is full: this task goes on"), "{waiting}");
+    server.cmd(&["CONFIG", "SET", "maxmemory", "0"]);
     assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["replayed"], 1);
 }
 
@@ -300,10 +306,24 @@ fn a_letter_with_the_last_sequence_number_is_passed() {
 }
 
 #[test]
+fn a_replay_says_how_many_letters_somebody_else_has_taken() {
+    let server = RedisServer::start();
+    write(&server, &[("test", 3)]);
+    let begun = json(&server, &["dead", "replay", "--all", "--yes", "--detach"]);
+    let id = begun["id"].as_str().unwrap();
+    assert_eq!(begun.get("gone"), None);
+    assert_eq!(json(&server, &["dead", "replay", "--all", "--yes"])["gone"], 0);
+    assert_eq!(json(&server, &["tasks", "pause", id])["state"], "paused");
+    let shown = stdout_of(&server, &["tasks", "resume", id]);
+    assert!(shown.contains("0 of 3, 3 gone already"), "{shown}");
+    assert_eq!(json(&server, &["tasks", "show", id])["gone"], 3);
+}
+
+#[test]
 fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
     let server = RedisServer::start();
     write(&server, &[("mail", 2)]);
-    let refused: [&[&str]; 9] = [
+    let refused: [&[&str]; 10] = [
         &["dead", "replay"],
         &["dead", "drop"],
         &["dead", "export"],
@@ -311,6 +331,7 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
         &["dead", "replay", "--all"],
         &["dead", "drop", "--dead-reason", "fatal"],
         &["dead", "replay", "--type", "", "--yes"],
+        &["dead", "replay", "--all", "--canary", "0", "--yes"],
         &["dead", "replay", "--where", "payload.customer=", "--yes"],
         &["dead", "replay", "1-1", "--type", "mail", "--yes"],
     ];
@@ -319,7 +340,17 @@ fn what_selects_nothing_or_cannot_be_confirmed_is_refused() {
         assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
     }
     assert_eq!(server.cmd(&["XLEN", DEAD]), redis::Value::Int(2));
-    assert_eq!(json(&server, &["dead", "replay", "--type", "other", "--yes"])["replayed"], 0);
+    for way in ["replay", "drop"] {
+        let none = sf(&server, &["dead", way, "--type", "other", "--yes"]);
+        assert_eq!((none.code, none.stderr.as_str()), (Some(0), "no dead letter matches\n"), "{none:?}");
+        for more in ["--yes", "--dry-run"] {
+            let unknown = sf(&server, &["dead", way, "--all", more, "--queue", "defualt"]);
+            let is_told = unknown.stderr.contains("has no queue defualt");
+            let is_near = unknown.stderr.ends_with("; did you mean default?\n");
+            assert_eq!((unknown.code, is_told, is_near), (Some(4), true, true), "{unknown:?}");
+        }
+    }
+    assert_eq!(json(&server, &["tasks", "list"])["items"], Value::Array(Vec::new()), "no task has begun");
 }
 
 #[test]

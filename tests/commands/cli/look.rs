@@ -156,19 +156,30 @@ fn queues_are_listed_before_any_worker_joins_them() {
 }
 
 #[test]
-fn gates_of_a_queue_without_jobs_are_changed_with_a_remark() {
+fn gates_of_a_queue_that_does_not_exist_are_changed_only_if_that_is_meant() {
     let server = RedisServer::start();
-    sf(&server, &["enqueue", "a", "--queue", "mail"]);
     let change = |args: &str| sf(&server, &args.split(' ').collect::<Vec<_>>());
-    for args in
-        ["resume -q male", "gates clear queue -q male", "pause -q male", "gates set queue --rate 9/s -q mial"]
-    {
-        let output = change(args);
-        assert_eq!(output.code, Some(0), "{output:?}");
-        let want = "; did you mean mail?\n";
-        assert!(output.stderr.ends_with(want) && !output.stdout.is_empty(), "{args}: {output:?}");
+    assert_eq!(change("pause -q first").stderr, "", "there is no other queue");
+    sf(&server, &["enqueue", "a", "--queue", "mail"]);
+    let told = "there is no queue male yet; did you mean mail?";
+    for args in ["pause -q male", "pause -q male --type a", "gates set queue --rate 9/s -q male"] {
+        let refused = change(args);
+        let want = format!("{told}: add --yes if that is meant");
+        assert!(refused.code == Some(2) && refused.stderr.contains(&want), "{args}: {refused:?}");
     }
-    for args in ["pause -q mail", "resume -q mail", "pause -q male --type a", "gates set queue --rate 9/s"] {
+    let meant = [
+        "resume -q male",
+        "gates clear queue -q male",
+        "gates set queue --rate 9/s -q male --yes",
+        "pause -q male --yes",
+    ];
+    for args in meant {
+        let output = change(args);
+        assert_eq!((output.code, output.stderr.trim_end()), (Some(0), told), "{args}");
+    }
+    for args in
+        ["pause -q mail", "resume -q mail", "pause -q male --type a", "gates set queue --rate 9/s -q mail"]
+    {
         let output = change(args);
         assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""), "{args}");
     }

@@ -106,3 +106,19 @@ fn what_cannot_be_drained_is_named() {
     let detached = sf(&server, &["workers", "drain", "silent-1", "--detach"]);
     assert_eq!(detached.code, Some(0), "{detached:?}");
 }
+
+#[test]
+fn a_drain_is_noted_in_each_queue_of_the_worker_and_found_once() {
+    let server = RedisServer::start();
+    let worker =
+        ["HSET", "sf:worker:two-1", "queues", "mail,sms", "state", "running", "capabilities", "drain"];
+    server.cmd(&worker);
+    for verb in ["drain", "resume"] {
+        assert_eq!(sf(&server, &["workers", verb, "two-1", "--detach"]).code, Some(0), "{verb}");
+    }
+    for of in [&[][..], &["--queue", "mail"], &["--queue", "sms"]] {
+        let noted = json(&server, &[&["audit"], of].concat());
+        let what: Vec<_> = noted["items"].as_array().unwrap().iter().map(|note| &note["what"]).collect();
+        assert_eq!(what, ["workers resume", "workers drain"], "{of:?}: {noted}");
+    }
+}

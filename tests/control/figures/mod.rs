@@ -276,5 +276,11 @@ async fn a_gated_queue_lasts_as_long_as_its_rate_says_and_its_cause_has_the_same
     let known = queue.backlog(&snapshot).await.unwrap();
     assert_eq!(known.time_to_empty(), TimeToEmpty::After(Duration::from_secs(49 * 3600)));
     assert_eq!(known.causes()[0].to_string(), "49 held by type:test (1/h): 2d 1h");
+    // All of them have to pass the gate of the queue, too, though none waits there.
+    let slower: Rate = "1/2h".parse().unwrap();
+    queue.gates().set(&GateName::queue(), &Limits::default().rate(slower)).await.unwrap();
+    let known = queue.backlog(&queue.snapshot().await.unwrap()).await.unwrap();
+    assert_eq!(known.time_to_empty(), TimeToEmpty::After(Duration::from_secs(98 * 3600)));
+    assert_eq!(known.causes()[0].to_string(), "49 held by queue (1/2h): 4d 2h");
     fleet.stop().await;
 }

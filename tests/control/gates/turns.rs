@@ -3,7 +3,7 @@
 use redis::Value;
 
 use super::scripts::{
-    DRAIN_KEYS, HIGH, ONE, admit, admit_keys, drain, drain_whole, ids, limit, wait_in_waitlist,
+    DRAIN_KEYS, HIGH, LISTS, ONE, admit, admit_keys, drain, drain_whole, ids, limit, wait_in_waitlist,
 };
 use harness::scripts::Scripts;
 use harness::scripts::{jobs_args, source};
@@ -53,6 +53,27 @@ fn a_job_that_two_full_gates_refuse_in_turn_gets_its_turn() {
     assert!(!fields.contains("room_moves"), "{fields}");
     assert_eq!(scripts.int(&["EXISTS", CLAIMS[0], CLAIMS[1]]), 0);
     assert_eq!([TYPE, TENANT].map(|gate| scripts.int(&["HLEN", &held(gate)])), [1, 1]);
+}
+
+#[test]
+fn a_job_keeps_the_time_since_which_it_has_waited_when_it_moves_between_waiting_lists() {
+    const CAME: &str = "1650000000000";
+    let scripts = Scripts::start();
+    let runs = full_gates(&scripts);
+    let room = |gate: &str| format!("sf:{{q}}:room:{gate}");
+    let gates = format!("{TYPE}\n{TENANT}");
+    let fields = ["type", "test", "id", "patient", "life", "patient", "lane", "low", "room_gates", &gates];
+    scripts.server.cmd(&[&["XADD", &room(TYPE), &format!("{CAME}-0")][..], &fields].concat());
+    scripts.server.cmd(&["HSET", LISTS, TYPE, CAME]);
+    for (nth, [from, to]) in (1..).zip([[TYPE, TENANT], [TENANT, TYPE]]) {
+        scripts.server.cmd(&["HDEL", &held(from), &runs]);
+        assert_eq!(drain(&scripts, &[], &[from]), 1, "it moves");
+        let moved = format!("{:?}", scripts.server.cmd(&["XRANGE", &room(to), "-", "+"]));
+        assert!(moved.contains(&format!("{nth} {CAME}")), "{moved}");
+        let since: String = redis::from_redis_value(scripts.server.cmd(&["HGET", LISTS, to])).unwrap();
+        assert_eq!(since, CAME);
+        scripts.server.cmd(&["HSET", &held(from), &runs, "1"]);
+    }
 }
 
 #[test]

@@ -16,7 +16,8 @@ const CRON: &str = "sf:{q}:cron";
 const PLACES: &str = "sf:{q}:rooms:places";
 const GATES: &str = "sf:{q}:gates";
 const LISTS: &str = "sf:{q}:rooms";
-const KEYS: [&str; 10] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON, PLACES, GATES, LISTS];
+const COUNTS: &str = "sf:{q}:counts";
+const KEYS: [&str; 11] = [DELAYED, DEAD, LEADER, HIGH, STREAM, LOW, CRON, PLACES, GATES, LISTS, COUNTS];
 
 /// Returns the numbers of the answer to a leader whose lease is one second.
 fn survey(scripts: &Scripts) -> Vec<i64> {
@@ -71,6 +72,7 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     server.cmd(&["HSET", GATES, "p:queue", "5 0 ann\n", "p:type:a", "5 0 ann\n", "p:type:b", "5 9 ann\n"]);
     server.cmd(&["HSET", GATES, "c:type:a", r#"{"breaker":{}}"#, "r:type:a", r#"{"breaker":{}}"#]);
     server.cmd(&["HSET", "sf:{q}:breaker:type:a", "until_ms", "9999999999999"]);
+    server.cmd(&["HSET", COUNTS, "moved_in", "7", "moved_out", "4"]);
     let before = scripts.digest();
     let told = survey(&scripts);
     assert_eq!(scripts.digest(), before);
@@ -80,13 +82,14 @@ fn a_snapshot_has_every_part_and_changes_nothing() {
     // Without a read, only the stream knows how many entries a lane ever had.
     assert_eq!(lanes, [[1, 0, -1, 1], [5, 3, 5, 1], [0, 0, -1, -1]]);
     let [recurring, used, _max, policy, waitlists @ ..] = &told[20..] else { panic!("{told:?}") };
-    assert_eq!((recurring, policy, waitlists), (&1, &1, &[2, 5, 1, 2, 2, 1, 1, 1][..]));
+    assert_eq!((recurring, policy, waitlists), (&1, &1, &[2, 5, 1, 2, 2, 1, 1, 1, 7, 4][..]));
     assert!(*used > 100_000, "{told:?}");
     // Without a lease, nobody looks at pending entries and at the memory.
     let silences = |told: &[i64]| [9, 14, 19].map(|at| told[at] >= 0);
     assert_eq!(silences(&told), [true; 3]);
     let told = figures(&scripts, "");
-    assert_eq!((silences(&told), &told[20..]), ([false; 3], &[1, -1, 0, -1, 2, 5, 1, 2, 0, 0, 1, 1][..]));
+    let rest = [1, -1, 0, -1, 2, 5, 1, 2, 0, 0, 1, 1, 7, 4];
+    assert_eq!((silences(&told), &told[20..]), ([false; 3], &rest[..]));
     // A pause that is over counts no more.
     server.cmd(&["HSET", GATES, "p:queue", "5 9 ann\n"]);
     assert_eq!(figures(&scripts, "")[25], -1);

@@ -23,10 +23,23 @@ fn script() -> String {
     text.replace("\nlocal now = now_ms()", "\nlocal now = tonumber(ARGV[#ARGV])")
 }
 
-/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs. Returns
-/// whether a sample was added.
-fn take(scripts: &Scripts, at: u64, [waiting, running, delayed, in_rooms]: [u64; 4]) -> bool {
-    let numbers = [waiting, running, delayed, 3, in_rooms, 1500].map(|number| number.to_string());
+/// Sends the script at this time, with these counts of waiting, running, delayed and parked jobs, and with all moves. Returns whether a
+/// sample was added.
+fn take(scripts: &Scripts, at: u64, jobs: [u64; 4]) -> bool {
+    let moved = scripts.server.cmd(&["HMGET", COUNTS, "moved_in", "moved_out"]);
+    let (moved_in, moved_out): (Option<u64>, Option<u64>) = redis::from_redis_value(moved).unwrap();
+    take_moved(scripts, at, jobs, [moved_in, moved_out].map(Option::unwrap_or_default))
+}
+
+/// Sends it with these moves.
+fn take_moved(
+    scripts: &Scripts,
+    at: u64,
+    [waiting, running, delayed, in_rooms]: [u64; 4],
+    [moved_in, moved_out]: [u64; 2],
+) -> bool {
+    let numbers = [waiting, running, delayed, 3, in_rooms, moved_in, moved_out, 1500];
+    let numbers = numbers.map(|number| number.to_string());
     let at = at.to_string();
     let args: Vec<&str> =
         std::iter::once(KEPT).chain(numbers.iter().map(String::as_str)).chain([&*at]).collect();
@@ -100,13 +113,24 @@ fn ends_that_workers_report_late_do_not_count_as_arrivals() {
     count(&scripts, &[("done", 105)]);
     assert!(take(&scripts, START + 2 * MINUTE, [0; 4]));
     assert_eq!(last(&scripts, ["arrived", "done"]), [5, 105]);
-    // Jobs that somebody deleted are forgotten after a minute.
+    // Jobs that somebody deleted are forgotten after two minutes.
     assert!(take(&scripts, START + 3 * MINUTE, [1000, 0, 0, 0]));
     assert!(take(&scripts, START + 4 * MINUTE, [0; 4]));
-    for (nth, want) in [(5, 0), (6, 10)] {
+    for (nth, want) in [(5, 0), (6, 0), (7, 10)] {
         count(&scripts, &[("done", 10)]);
         assert!(take(&scripts, START + nth * MINUTE, [0; 4]));
         assert_eq!(last(&scripts, ["arrived", "done"]), [want, 10]);
+    }
+}
+
+#[test]
+fn ends_that_are_reported_late_again_and_again_do_not_count_as_arrivals() {
+    let scripts = Scripts::start();
+    assert!(take(&scripts, START, [1000, 0, 0, 0]));
+    for (nth, done) in (1..).zip([90, 95, 105, 100, 110]) {
+        count(&scripts, &[("done", done)]);
+        assert!(take(&scripts, START + nth * MINUTE, [1000 - 100 * nth, 0, 0, 0]));
+        assert_eq!(last(&scripts, ["arrived"]), [0], "in minute {nth}");
     }
 }
 
@@ -125,6 +149,24 @@ fn jobs_that_were_moved_neither_arrive_nor_end() {
     assert!(take(&scripts, START + 3 * MINUTE + 2_500, [515, 0, 0, 0]));
     let names = ["arrived", "done", "moved", "off_ms"];
     assert_eq!(last(&scripts, names), [0, 10, 0, 2_500], "they are counted once");
+}
+
+#[test]
+fn jobs_that_were_moved_after_the_figures_were_read_are_in_the_next_sample() {
+    let scripts = Scripts::start();
+    assert!(take(&scripts, START, [3000, 0, 0, 0]));
+    // All of them are moved away and back. Each time, some of them just after the figures were read.
+    count(&scripts, &[("moved_out", 2000)]);
+    assert!(take_moved(&scripts, START + MINUTE, [1095, 0, 0, 0], [0, 1905]));
+    assert_eq!(last(&scripts, ["arrived"]), [0]);
+    count(&scripts, &[("moved_out", 1095), ("moved_in", 1200)]);
+    assert!(take_moved(&scripts, START + 2 * MINUTE, [1000, 0, 0, 0], [1000, 1095]));
+    assert_eq!(last(&scripts, ["arrived", "owed"]), [0, 0]);
+    assert_eq!(scripts.int(&["HINCRBY", COUNTS, "moved_in", "1800"]), 2000);
+    count(&scripts, &[("done", 10)]);
+    assert!(take(&scripts, START + 3 * MINUTE, [2990, 0, 0, 0]));
+    assert_eq!(last(&scripts, ["arrived", "owed"]), [0, 0]);
+    assert_eq!(scripts.int(&["EXISTS", COUNTS]), 0);
 }
 
 #[test]
@@ -158,8 +200,9 @@ fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
 fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
     let scripts = Scripts::start();
     let call = |scripts: &Scripts| {
-        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT, "1", "2", "3", "4", "5", "", "7"];
-        format!("{:?}", scripts.server.try_cmd(&args))
+        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT];
+        let figures = ["1", "2", "3", "4", "5", "0", "0", "", "7"];
+        format!("{:?}", scripts.server.try_cmd(&[&args[..], &figures].concat()))
     };
     count(&scripts, &[("done", 5)]);
     scripts.server.cmd(&["CONFIG", "SET", "maxmemory", "1"]);

@@ -20,7 +20,7 @@ const LISTS: &str = "for nth = 1, 1000 do local name = 'unknown:t' .. nth redis.
     redis.call('XADD', ARGV[1] .. name, '*', 'type', 'test') end return 1";
 
 /// What the queue's leader asks.
-const SNAPSHOT: [&str; 10] = [
+const SNAPSHOT: [&str; 11] = [
     "sf:{default}:delayed",
     "sf:{default}:dead",
     "sf:{default}:leader",
@@ -31,6 +31,7 @@ const SNAPSHOT: [&str; 10] = [
     "sf:{default}:rooms:places",
     "sf:{default}:gates",
     "sf:{default}:rooms",
+    "sf:{default}:counts",
 ];
 
 fn tenant(nth: usize) -> GateName {

@@ -321,7 +321,7 @@ impl Stage {
             (task.state, counts.refused(), counts.undecided, counts.requested),
             (TaskState::Done, 0, 0, 0)
         );
-        assert_eq!((&counts.error, task.left()), (&None, 0), "{task:?}");
+        assert_eq!((&counts.error, task.left()), (&None, Some(0)), "{task:?}");
         assert_noted(queue, &task, &[done]).await;
         task
     }

@@ -98,6 +98,8 @@ pub struct BulkSelection {
     pub now: Timestamp,
     /// The newest dead letter at that time; later ones do not belong to it. `None` if there was none, or letters are not meant.
     pub last: Option<EntryId>,
+    /// How many dead letters were wanted at most, the oldest ones.
+    pub limit: Option<u64>,
     /// Its id, eight hexadecimal digits, which jobs that are moved or made due keep as a mark. It is the id of the task that
     /// carries it out, too.
     pub id: String,
@@ -214,7 +216,8 @@ impl BulkJobs<'_> {
             None
         };
         let id = format!("{:08x}", rand::random::<u32>());
-        Ok(BulkSelection { action, filter: filter.fixed_at(now), states, now, last, id, marked_by: None })
+        let (filter, limit, marked_by) = (filter.fixed_at(now), None, None);
+        Ok(BulkSelection { action, filter, states, now, last, limit, id, marked_by })
     }
 
     /// Reads all jobs of a selection, and changes nothing. `progress` is called with how many jobs were looked at so far.
@@ -298,7 +301,7 @@ mod tests {
     fn selection(action: BulkAction, now: u64) -> BulkSelection {
         let (states, now) = (action.states().to_vec(), Timestamp::from_ms(now).unwrap());
         let (last, id) = (Some(EntryId::new(7, 0)), "00ff00ff".to_owned());
-        BulkSelection { action, filter: Filter::new(), states, now, last, id, marked_by: None }
+        BulkSelection { action, filter: Filter::new(), states, now, last, limit: None, id, marked_by: None }
     }
 
     #[test]

@@ -310,19 +310,21 @@ pub(crate) fn workers(namespace: &Namespace) -> String {
     format!("{namespace}:worker:*")
 }
 
-/// A pattern that matches every queue by its `control`, `jobs…`, `delayed`, `dead` or `cron` keys: a queue that nobody
-/// has joined yet has no `control`. It is only as specific as needed to exclude the records (`job:…`), of which there
-/// may be millions.
+/// The keys by which a queue is known. One that nobody has joined yet has no `control`.
+pub(crate) const OF_QUEUE: [&str; 7] =
+    ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead", "cron"];
+
+/// A pattern that matches the keys of [`OF_QUEUE`] and the audit of every queue. It is only as specific as needed to exclude the
+/// records (`job:…`), of which there may be millions.
 pub(crate) fn queues(namespace: &Namespace) -> String {
-    format!("{namespace}:{{*}}:[cjd][oer][nbalo][tsadn]*")
+    format!("{namespace}:{{*}}:[acjd][eoru][abdlno][adinst]*")
 }
 
-/// The queue that this key belongs to, if it is one of the keys that [`queues`] is meant to match.
-pub(crate) fn queue_of(namespace: &Namespace, key: &str) -> Option<QueueName> {
+/// The queue that this key belongs to, if it is one of these keys.
+pub(crate) fn queue_of(namespace: &Namespace, key: &str, keys: &[&str]) -> Option<QueueName> {
     let rest = key.strip_prefix(namespace.as_str())?.strip_prefix(":{")?;
     let (queue, key) = rest.split_once("}:")?;
-    let telling = ["control", "jobs", "jobs:high", "jobs:low", "delayed", "dead", "cron"].contains(&key);
-    telling.then(|| queue.parse().ok()).flatten()
+    keys.contains(&key).then(|| queue.parse().ok()).flatten()
 }
 
 #[cfg(test)]
@@ -402,11 +404,12 @@ mod tests {
     fn a_queue_is_found_again_from_its_keys_but_not_from_a_record() {
         let namespace: Namespace = "sf".parse().unwrap();
         for key in ["control", "jobs", "jobs:low", "delayed", "dead", "cron"] {
-            let found = queue_of(&namespace, &format!("sf:{{mail}}:{key}")).unwrap();
+            let found = queue_of(&namespace, &format!("sf:{{mail}}:{key}"), &OF_QUEUE).unwrap();
             assert_eq!(found.as_str(), "mail");
         }
         for key in ["other:{mail}:control", "sf:{mail}:job:jobs", "sf:{mail}:job:x}:jobs", "sf:{Mail}:jobs"] {
-            assert_eq!(queue_of(&namespace, key), None, "{key}");
+            assert_eq!(queue_of(&namespace, key, &OF_QUEUE), None, "{key}");
         }
+        assert_eq!(queue_of(&namespace, "sf:{mail}:audit", &OF_QUEUE), None, "an audit makes no queue");
     }
 }

@@ -27,8 +27,10 @@ pub struct Selection {
     pub filter: Filter,
     /// The newest letter; `None` if there was no letter.
     pub last: Option<EntryId>,
-    /// How many letters existed, also those that the filter does not match.
+    /// How many letters there are to look at, also those that the filter does not match.
     pub total: u64,
+    /// How many letters were wanted at most, the oldest ones.
+    pub limit: Option<u64>,
     /// When it was made, by the server's clock.
     pub now: Timestamp,
 }
@@ -166,9 +168,11 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn select(self, filter: Filter) -> Result<Selection, Error> {
-        let last = self.bare().recent(None, 1).await?.pop().map(|letter| letter.entry);
+        // Letters that die in between are not counted, so that nobody takes them for letters that are gone.
         let snapshot = self.queue.snapshot().await?;
-        Ok(Selection { filter: filter.fixed_at(snapshot.now), last, total: snapshot.dead, now: snapshot.now })
+        let last = self.bare().recent(None, 1).await?.pop().map(|letter| letter.entry);
+        let (filter, total, now) = (filter.fixed_at(snapshot.now), snapshot.dead, snapshot.now);
+        Ok(Selection { filter, last, total, limit: None, now })
     }
 
     /// Narrows a selection to the oldest of its letters that match, at most this many.
@@ -177,6 +181,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn oldest(self, selection: Selection, most: u64) -> Result<Selection, Error> {
+        let selection = Selection { limit: Some(most), ..selection };
         let (mut after, mut found, mut read) = (None, 0, 0);
         loop {
             let page = self.bare().selected(&selection, after).await?;

@@ -50,6 +50,12 @@ local function leave(name, id, generation, entry)
   redis.call('XDEL', waitlist_key(gates, name), entry)
   if id then forget_location(locations, id, generation, entry, name) end
 end
+-- How often a job has moved from waiting list to waiting list, and since when it has waited in them, in ms.
+local function wandering(moves, entry)
+  local came = tonumber(string.match(entry, '^%d+'))
+  local count, since = string.match(moves or '', '^(%d+) ?(%d*)$')
+  return tonumber(count or '') or 0, math.min(tonumber(since or '') or came, came)
+end
 -- What a job of a waiting list says: its fields for a lane, its own lane, its gates, its id, its generation, and how often it has moved
 -- from waiting list to waiting list.
 local function read_job(name, list)
@@ -59,7 +65,7 @@ local function read_job(name, list)
     if field == 'lane' then
       own_lane = lanes[value] and value or own_lane
     elseif field == 'room_moves' then
-      moves = tonumber(value) or 0
+      moves = wandering(value, '0-0')
     elseif field == 'room_gates' then
       for other in string.gmatch(value, '[^\n]+') do
         if other ~= name then mine[#mine + 1] = gate_named(other) end
@@ -93,14 +99,16 @@ local function bury(fields, own_lane, id)
 end
 -- Moves a job from one waiting list to another, or to the end of its own.
 local function to_waitlist(refusing, list, id, generation, moves, name, entry)
-  local counted = {}
+  local counted, before = {}, nil
   for at = 1, #list, 2 do
-    if list[at] ~= 'room_moves' then add_pair(counted, list[at], list[at + 1]) end
+    if list[at] == 'room_moves' then before = list[at + 1] else add_pair(counted, list[at], list[at + 1]) end
   end
+  local _, since = wandering(before, entry)
   -- An entry that is full is not counted.
-  if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d', moves)) end
+  if make_entry(#counted + 2) then add_pair(counted, 'room_moves', string.format('%d %s', moves, ms_text(since))) end
   local moved = must_append(waitlist_key(gates, refusing), counted, 1, #counted)
-  try(redis.call, 'HSETNX', waitlists, refusing, ms_text(now))
+  -- A waiting list that has jobs keeps its time: a search goes on from there.
+  try(redis.call, 'HSETNX', waitlists, refusing, ms_text(since))
   leave(name, id, generation, entry)
   if id then note_location(locations, id, generation, moved, refusing) end
   name_entry(gates, id, generation, moved)
@@ -110,7 +118,7 @@ end
 local function put_last(name, entry, list)
   local own = {}
   for at = 1, #list, 2 do own[list[at]] = list[at + 1] end
-  return to_waitlist(name, list, own.id, own.life, tonumber(own.room_moves) or 0, name, entry)
+  return to_waitlist(name, list, own.id, own.life, (wandering(own.room_moves, entry)), name, entry)
 end
 -- Takes one job out of a waiting list whose gate lets it pass. claim: that of the job, if it has one.
 local function move(name, entry, list, claim)

@@ -6,7 +6,7 @@ use fred::types::{Key, Value};
 use crate::client::error::Error;
 use crate::client::script::{args, scripts};
 use crate::client::{decode, keys};
-use crate::job::{EntryId, Envelope, Lane, Timestamp, cut, pack_texts};
+use crate::job::{EntryId, Envelope, Lane, QueueName, Timestamp, cut, pack_texts};
 use crate::{Broker, Entry, Link, Queue};
 
 scripts! { AUDIT "audit" }
@@ -129,6 +129,8 @@ pub struct PastAction {
     pub entry: EntryId,
     /// What was noted. Anybody with access to Redis may have written it.
     pub action: Action,
+    /// The call that noted it. One action that is noted in several audits has the same in all of them.
+    pub(super) call: String,
 }
 
 impl PastAction {
@@ -150,7 +152,7 @@ impl PastAction {
             count: text("count").parse().ok(),
             outcome: text("outcome"),
         };
-        Self { entry: entry.id, action }
+        Self { entry: entry.id, action, call: text("call") }
     }
 }
 
@@ -187,7 +189,7 @@ impl AuditLog<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn note(self, action: &Action) -> Result<(), Error> {
-        note(self.queue.link(), &self.queue.keys.audit, action)
+        note(self.queue.link(), &self.queue.keys.audit, (call_name(), action))
             .await
             .map_err(|error| self.queue.name_keys(error))
     }
@@ -226,6 +228,24 @@ pub struct DeletionLog {
 }
 
 impl Broker {
+    /// Notes one action in the audits of several queues, and returns what it returned. A search through all audits finds it once. If it
+    /// cannot be noted everywhere, that says why.
+    #[doc(hidden)]
+    pub async fn noted_in<T>(
+        &self,
+        queues: impl IntoIterator<Item = QueueName>,
+        action: &Action,
+        value: T,
+    ) -> Noted<T> {
+        let (call, mut unnoted) = (call_name(), None);
+        for name in queues {
+            let queue = self.queue(name);
+            let noted = note(queue.link(), &queue.keys.audit, (call.clone(), action)).await;
+            unnoted = unnoted.or(noted.err().map(|error| queue.name_keys(error).to_string()));
+        }
+        Noted { value, unnoted }
+    }
+
     /// Gives access to the notes about queues that people deleted.
     pub fn deletions(&self) -> DeletionLog {
         let key = keys::deletions(self.namespace());
@@ -240,7 +260,7 @@ impl DeletionLog {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn note(&self, action: &Action) -> Result<(), Error> {
-        note(&self.link, &self.key, action).await
+        note(&self.link, &self.key, (call_name(), action)).await
     }
 
     /// Notes that a queue was deleted, and returns what that returned. If it cannot be noted, that says why.
@@ -261,9 +281,9 @@ impl DeletionLog {
 }
 
 /// Notes an action in this stream. If the answer is lost, the call is sent again, and is noted once.
-async fn note(link: &Link, key: &Key, action: &Action) -> Result<(), Error> {
+async fn note(link: &Link, key: &Key, (call, action): (Value, &Action)) -> Result<(), Error> {
     let action = Value::Bytes(action.pack().into());
-    let args = Vec::from(args![AUDIT; call = call_name(), action]);
+    let args = Vec::from(args![AUDIT; call, action]);
     let answer = match link.run(&AUDIT, vec![key.clone()], args.clone()).await {
         Err(Error::Unknown { .. }) => link.run(&AUDIT, vec![key.clone()], args).await,
         answer => answer,

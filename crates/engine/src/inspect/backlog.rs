@@ -7,7 +7,7 @@ use crate::client::error::Error;
 use crate::inspect::pools::PoolDown;
 use crate::job::backlog::{Backlog, Cause, HeldJobs, Hold, Reading, TimeToEmpty};
 use crate::job::{Closed, GateName, JobType};
-use crate::{Part, Queue, QueueSnapshot, Sample};
+use crate::{GateStatus, Part, Queue, QueueSnapshot, Sample};
 
 /// The most types that no live worker knows.
 const MAX_TYPES: usize = 20;
@@ -46,6 +46,7 @@ impl Queue {
             waiting: snapshot.waiting(),
             in_lanes: snapshot.waiting_in_lanes() + snapshot.in_fair_rooms,
             running: snapshot.running(),
+            delayed: snapshot.delayed,
             oldest_in_lanes: snapshot.oldest_in_lanes(),
             live_workers,
             memory,
@@ -65,25 +66,19 @@ impl Queue {
         }
     }
 
-    /// Returns the gates at which jobs wait. Those of a paused queue all wait for one thing.
+    /// Returns the gates that hold jobs. Those of a paused queue all wait for one thing.
     async fn held(&self, snapshot: &QueueSnapshot) -> Result<Vec<HeldJobs>, Error> {
         if snapshot.in_rooms == 0 || snapshot.closed_since.is_some() {
             return Ok(Vec::new());
         }
-        let gates = self.gates().list().await?.into_iter().filter(|gate| gate.waiting > 0);
-        let held = gates.map(|gate| HeldJobs {
-            hold: Hold::of(&gate.rule, gate.tripped_until, snapshot.now),
-            gate: gate.rule.gate,
-            jobs: gate.waiting,
-        });
-        let mut held: Vec<HeldJobs> = held.collect();
+        let gates = self.gates().list().await?.into_iter();
+        let mut held: Vec<HeldJobs> = gates.map(|gate| held_by(gate, snapshot)).collect();
+        held.retain(|gate| gate.jobs > 0);
         // They were counted a moment later, and must not differ from the jobs that the snapshot shows.
-        if let [only] = &mut held[..] {
+        if let [only] = &mut held[..]
+            && only.gate.as_str() != GateName::QUEUE
+        {
             only.jobs = snapshot.in_rooms;
-        }
-        // Those that no worker has read yet have to pass it, too.
-        for gate in held.iter_mut().filter(|gate| gate.gate.as_str() == GateName::QUEUE) {
-            gate.jobs = snapshot.waiting();
         }
         Ok(held)
     }
@@ -129,6 +124,20 @@ impl Queue {
         let most = number("maxmemory").filter(|most| *most > 0);
         Ok(number("used_memory").zip(most))
     }
+}
+
+/// Returns the jobs that have yet to pass a gate. All jobs have to pass that of the queue, also those that wait for another gate.
+fn held_by(gate: GateStatus, snapshot: &QueueSnapshot) -> HeldJobs {
+    let hold = Hold::of(&gate.rule, gate.tripped_until, snapshot.now);
+    let jobs = match (gate.rule.gate.as_str() == GateName::QUEUE, gate.waiting) {
+        (false, jobs) => jobs,
+        // Jobs in lanes may wait for nothing but a worker.
+        (true, 0) if matches!(hold, Hold::Rate(_)) => snapshot.in_rooms,
+        (true, 0) => 0,
+        // Those that no worker has read yet have to pass it, too.
+        (true, _) => snapshot.waiting(),
+    };
+    HeldJobs { gate: gate.rule.gate, jobs, hold }
 }
 
 fn reading(sample: &Sample) -> Reading {

@@ -1,6 +1,6 @@
 //! What Redis and the workers report about themselves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -50,13 +50,6 @@ pub struct Missing {
 impl fmt::Display for Missing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "the data of {} is not shown, because it could not be queried: {}", self.node, self.error)
-    }
-}
-
-impl<T> Listed<T> {
-    /// Converts the items; drops those for which `what` returns `None`.
-    fn map<U>(self, what: impl Fn(T) -> Option<U>) -> Listed<U> {
-        Listed { found: self.found.into_iter().filter_map(what).collect(), missing: self.missing }
     }
 }
 
@@ -235,17 +228,26 @@ impl Broker {
     ///
     /// [`Error`] if Redis does not answer or refuses; for a cluster, if its servers are unknown.
     pub async fn queues(&self) -> Result<Listed<QueueName>, Error> {
+        Ok(self.queues_and_audits().await?.0)
+    }
+
+    /// Returns the queues of this namespace, and beside them the names of all audits: people may have done something to a queue that
+    /// has nothing else, because they misspelled its name.
+    #[doc(hidden)]
+    pub async fn queues_and_audits(&self) -> Result<(Listed<QueueName>, BTreeSet<QueueName>), Error> {
         let pattern = keys::queues(self.namespace());
-        let mut listed = self
+        let scanned = self
             .of_all(|link: Link| {
                 let pattern = pattern.as_str();
                 async move { scan(&link, pattern).await }
             })
-            .await?
-            .map(|key| keys::queue_of(self.namespace(), &key.as_str_lossy()));
-        listed.found.sort();
-        listed.found.dedup();
-        Ok(listed)
+            .await?;
+        let named = |telling: &[&str]| -> BTreeSet<QueueName> {
+            let of = |key: &Key| keys::queue_of(self.namespace(), &key.as_str_lossy(), telling);
+            scanned.found.iter().filter_map(of).collect()
+        };
+        let (queues, audits) = (named(&keys::OF_QUEUE), named(&["audit"]));
+        Ok((Listed { found: queues.into_iter().collect(), missing: scanned.missing }, audits))
     }
 
     /// Returns the live workers of this namespace, by name.

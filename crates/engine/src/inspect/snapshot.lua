@@ -3,7 +3,7 @@
 -- however large. A key that cannot be read affects only its own figures. Only with a lease, it also looks at the server's
 -- memory and at pending entries: a hundred in each lane, or all if there are few.
 -- KEYS 1 delayed  2 dead  3 leader  4 stream high  5 stream normal  6 stream low  7 cron
---   8 places of the jobs in waiting lists  9 gates  10 waiting lists
+--   8 places of the jobs in waiting lists  9 gates  10 waiting lists  11 counts, see sample
 -- soon_ms: how many ms ahead count as soon. lease: in ms, or ''.
 -- returns {now ms, {number of a key that cannot be read, the error, ...}, delayed, those due soon, due ms of the first or -1,
 --   dead, leader or '', then for each lane: entries, pending, entries ever added or -1 if only the stream itself knows, where
@@ -14,7 +14,7 @@
 --   those that wait for the turn of their value, gates that somebody has closed and open breakers or 0 without a lease, those of
 --   single values only while jobs wait for them; the waiting list of the value with the most such jobs or '', the other waiting list that
 -- has had
---   jobs for longest or ''}
+--   jobs for longest or ''; jobs that were moved here from other queues and away since the last sample}
 -- An entry that is silent beyond the lease is found wherever it is, unless more are pending than one script may check.
 -- Of the others, the oldest stand for all.
 local soon_ms, lease = unpack(ARGV)
@@ -98,11 +98,12 @@ end
 for _, name in ipairs(valued) do
   if each[string.match(name, '^(key:[^=]+)=') or ''] and not limited[name] then count_tripped(name) end
 end
+local moves = redis.pcall('HMGET', KEYS[11], 'moved_in', 'moved_out')
 local rest = {
   ask(7, 'HLEN', KEYS[7]) or 0, tonumber(string.match(memory, 'used_memory:(%d+)') or -1),
   tonumber(string.match(memory, 'maxmemory:(%d+)') or 0), string.match(memory, 'maxmemory_policy:([%w-]+)') or '',
   ask(8, 'HLEN', KEYS[8]) or 0, tonumber(shut or -1), unserved, fair,
-  shut_gates, tripped, longest, lasting,
+  shut_gates, tripped, longest, lasting, tonumber(moves[1] or '') or 0, tonumber(moves[2] or '') or 0,
 }
 for _, value in ipairs(rest) do answer[#answer + 1] = value end
 return answer

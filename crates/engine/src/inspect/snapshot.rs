@@ -7,7 +7,7 @@ use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
-use crate::client::decode::{self, timestamp};
+use crate::client::decode::{self, Entry, timestamp};
 use crate::client::error::{Class, Error};
 use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Lane, Pacing, Timestamp};
@@ -70,8 +70,9 @@ pub struct QueueSnapshot {
     pub in_fair_rooms: u64,
     /// The first job of the waiting list of the value with the most such jobs: about the one that has waited there for longest.
     pub oldest_in_fair_rooms: Option<EntryId>,
-    /// The first job of the other waiting list that has had jobs for longest: usually the one that has waited longest at a gate, or for a
-    /// worker that knows its type.
+    /// The first job of the other waiting list that has had jobs for longest: usually the one that has waited longest at gates, or for a
+    /// worker that knows its type. If it has come from the waiting list of another gate, this has the time at which it began to wait at
+    /// the first one.
     pub oldest_in_rooms: Option<EntryId>,
     /// Gates that somebody has closed, if this is a leader's survey.
     pub gates_closed: u64,
@@ -80,6 +81,9 @@ pub struct QueueSnapshot {
     pub breakers_open: u64,
     /// Since when the whole queue is closed, if it is.
     pub closed_since: Option<Timestamp>,
+    /// Jobs that had been moved here from other queues, and away, since the last sample. Each of these jobs is among the figures, or is
+    /// not, accordingly.
+    pub(crate) moved: [u64; 2],
     /// Keys that cannot be read. Their figures are missing: the zeros here mean nothing.
     pub unread: Vec<Unread>,
 }
@@ -174,7 +178,7 @@ impl QueueSnapshot {
         lanes.chain(self.oldest_in_fair_rooms).chain(self.oldest_in_rooms).min()
     }
 
-    /// How long the oldest waiting job has been in its stream: its lane, or the waiting list in which it waits.
+    /// How long the oldest waiting job has been in its lane, or at gates: in waiting lists, whichever of them.
     pub fn oldest_waiting(&self) -> Option<Duration> {
         self.oldest_entry().map(|entry| self.age(entry))
     }
@@ -283,7 +287,7 @@ impl Queue {
         let mut keys = vec![self.keys.delayed.clone(), self.keys.dead.clone(), self.keys.leader.clone()];
         keys.extend(self.keys.streams().clone());
         keys.extend([self.keys.cron.clone(), self.keys.waitlist_locations.clone(), self.keys.gates.clone()]);
-        keys.push(self.keys.waitlists.clone());
+        keys.extend([self.keys.waitlists.clone(), self.keys.counts.clone()]);
         let (soon_ms, lease) = (millis(QueueSnapshot::SOON), lease.map_or_else(|| "".into(), millis));
         let args = Vec::from(args![SNAPSHOT; soon_ms, lease]);
         let answer = self.run(&SNAPSHOT, keys.clone(), args).await?;
@@ -299,22 +303,22 @@ impl Queue {
         let sought = streams.zip(starts).map(|(stream, from)| self.first_entry(stream, from));
         let mut found = try_join_all(sought).await?.into_iter();
         for lane in &mut snapshot.lanes {
-            lane.oldest_waiting = found.next().flatten();
+            lane.oldest_waiting = found.next().flatten().map(|entry| entry.id);
         }
-        snapshot.oldest_in_fair_rooms = found.next().flatten();
-        snapshot.oldest_in_rooms = found.next().flatten();
+        snapshot.oldest_in_fair_rooms = found.next().flatten().map(|entry| entry.id);
+        snapshot.oldest_in_rooms = found.next().flatten().as_ref().map(came_to_waitlists);
         Ok(())
     }
 
-    /// Returns the id of the first entry of a stream from `from` on; nothing if there is nowhere to start. No script
+    /// Returns the first entry of a stream from `from` on; nothing if there is nowhere to start. No script
     /// does this: Lua would get the whole body, which may have 8 MiB, and would block Redis three times as long.
-    async fn first_entry(&self, stream: &Key, from: &str) -> Result<Option<EntryId>, Error> {
+    async fn first_entry(&self, stream: &Key, from: &str) -> Result<Option<Entry>, Error> {
         if from.is_empty() {
             return Ok(None);
         }
         let client = self.link.client();
         let reply: Value = self.link.ask("xrange", client.xrange(stream.clone(), from, "+", Some(1))).await?;
-        Ok(decode::entries("xrange", &reply, Lane::Normal)?.first().map(|entry| entry.id))
+        Ok(decode::entries("xrange", &reply, Lane::Normal)?.into_iter().next())
     }
 
     async fn find_ticks(&self, snapshot: &mut QueueSnapshot, recurs: bool) -> Result<(), Error> {
@@ -346,7 +350,7 @@ impl Queue {
             lane.added = Some(added);
         }
         snapshot.members = Some(members);
-        snapshot.oldest_dead = oldest_dead;
+        snapshot.oldest_dead = oldest_dead.map(|letter| letter.id);
         Ok(())
     }
 
@@ -383,6 +387,14 @@ impl Queue {
     }
 }
 
+/// Returns an id with the time at which the job of this entry came to the first of the waiting lists that it has been in. See `drain.lua`.
+fn came_to_waitlists(entry: &Entry) -> EntryId {
+    let moves = entry.envelope.as_ref().and_then(|fields| fields.get(b"room_moves"));
+    let since =
+        moves.and_then(|moves| std::str::from_utf8(moves).ok()?.split_once(' ')?.1.parse::<u64>().ok());
+    since.map_or(entry.id, |since| entry.id.min(EntryId::new(since, 0)))
+}
+
 fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)> {
     let [
         unread,
@@ -404,6 +416,8 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         breakers_open,
         longest_waitlist,
         lasting_waitlist,
+        moved_in,
+        moved_out,
     ] = rest
     else {
         return None;
@@ -431,6 +445,7 @@ fn read(now: i64, rest: &[Value], keys: &[Key]) -> Option<(QueueSnapshot, Hints)
         gates_closed: decode::number(gates_closed)?,
         breakers_open: decode::number(breakers_open)?,
         closed_since: decode::number(closed).map(timestamp),
+        moved: [decode::number(moved_in)?, decode::number(moved_out)?],
         unread: Unread::read(unread, &PARTS, keys),
         ..QueueSnapshot::default()
     };
@@ -469,6 +484,7 @@ fn ticks(table: &CronTable) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Envelope;
 
     #[test]
     fn a_delayed_job_is_overdue_from_its_due_time_on() {
@@ -510,6 +526,18 @@ mod tests {
         assert_eq!(oldest(Some(9000), [None, Some(2000)]), [Some(8), Some(1)]);
         assert_eq!(oldest(Some(9000), [None; 2]), [Some(1), Some(1)]);
         assert_eq!(oldest(None, [None; 2]), [None, None]);
+    }
+
+    #[test]
+    fn a_job_that_moved_between_waiting_lists_has_waited_since_it_came_to_the_first() {
+        let came = |moves: &[u8]| {
+            let envelope = Some(Envelope::new([(b"room_moves".as_slice(), moves)].into_iter()));
+            came_to_waitlists(&Entry { id: EntryId::new(9000, 3), lane: Lane::Normal, envelope })
+        };
+        assert_eq!(came(b"2 4000"), EntryId::new(4000, 0));
+        for unknown in [b"2".as_slice(), b"2 9500", b"2 -1", b"x \xff", b""] {
+            assert_eq!(came(unknown), EntryId::new(9000, 3), "{unknown:?}");
+        }
     }
 
     #[test]

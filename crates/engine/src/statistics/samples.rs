@@ -117,6 +117,7 @@ impl Queue {
     #[doc(hidden)]
     pub async fn sample(&self, snapshot: &QueueSnapshot) -> Result<Timestamp, Error> {
         let in_rooms = snapshot.in_rooms + snapshot.in_unknown_rooms + snapshot.in_fair_rooms;
+        let [moved_in, moved_out] = snapshot.moved;
         let figure = |figure: u64| i64::try_from(figure).unwrap_or(i64::MAX);
         let args = Vec::from(args![SAMPLE;
             most = KEPT,
@@ -125,6 +126,8 @@ impl Queue {
             delayed = figure(snapshot.delayed),
             dead = figure(snapshot.dead),
             in_rooms = figure(in_rooms),
+            moved_in = figure(moved_in),
+            moved_out = figure(moved_out),
             oldest_ms = snapshot.oldest_waiting().map_or_else(|| "".into(), millis),
             read_ms = figure(snapshot.now.as_ms()),
         ]);

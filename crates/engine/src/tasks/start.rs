@@ -63,7 +63,8 @@ impl Tasks<'_> {
         let mut selection = there.bulk().select(back, Filter::new(), None).await?;
         selection.marked_by = Some(task.id.clone());
         let terms = BulkTerms::new(action.who.clone()).rate(task.rate);
-        self.start_from(to, &selection, &terms, action).await
+        let target = format!("{} from {to} back to {}", action.target, task.from);
+        self.start_from(to, &selection, &terms, &action.clone().target(target)).await
     }
 
     /// Begins a task about jobs of the queue `from`.
@@ -99,6 +100,7 @@ impl Tasks<'_> {
             total: total(&queue, &selection.states).await?,
             last: selection.last.map(|last| last.to_string()).unwrap_or_default(),
             now_ms: selection.now.as_ms(),
+            limit: selection.limit,
             rules: None,
             change: Some(change),
         };
@@ -107,7 +109,28 @@ impl Tasks<'_> {
         let is_freeing =
             matches!(selection.action, BulkAction::Cancel | BulkAction::Drop | BulkAction::Purge);
         let new = New { id, state, cursor, rate: terms.rate, is_replay: false, is_freeing };
-        self.put(new, &plan, action).await
+        let begun = self.put(new, &plan, action).await?;
+        let BulkAction::Move(to) = &selection.action else { return Ok(begun) };
+        Ok(self.noted_there((from, to), action, begun).await)
+    }
+
+    /// Notes a move in the audit of the queue that is not the one of the task, too.
+    async fn noted_there(
+        self,
+        (from, to): (&QueueName, &QueueName),
+        action: &Action,
+        begun: Noted<String>,
+    ) -> Noted<String> {
+        let own = self.queue.name();
+        let (other, target) = if from == own {
+            (to, format!("--from {from} {}", action.target))
+        } else {
+            (from, action.target.clone())
+        };
+        let outcome = format!("{} {} of the queue {own}", word(false), begun.value);
+        let note = action.clone().target(target).outcome(outcome);
+        let noted = self.queue.beside(other).audit().note(&note).await;
+        Noted { unnoted: begun.unnoted.or(noted.err().map(|error| error.to_string())), value: begun.value }
     }
 
     /// Begins a task that replays the letters of a selection, and returns its id. `action` says who wants it and why, and how many
@@ -132,6 +155,7 @@ impl Tasks<'_> {
             total: selection.total,
             last: last.to_string(),
             now_ms: selection.now.as_ms(),
+            limit: selection.limit,
             rules: Some(rules),
             change: None,
         };

@@ -67,6 +67,8 @@ pub(super) struct Plan {
     pub(super) last: String,
     pub(super) now_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rules: Option<ReplayRules>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) change: Option<Change>,
@@ -166,6 +168,7 @@ impl Task {
             undoes: change.as_ref().and_then(|change| change.undoes.clone()),
             bound: decode::timestamp(plan.now_ms),
             last: last.transpose().ok()?,
+            limit: plan.limit,
             rate,
             planned: plan.planned,
             total: plan.total,

@@ -91,6 +91,8 @@ pub struct Task {
     pub bound: Timestamp,
     /// The newest letter at that time, if it is about letters. Later ones do not belong to it.
     pub last: Option<EntryId>,
+    /// How many letters were wanted at most, the oldest ones.
+    pub limit: Option<u64>,
     /// How many jobs it changes per second, at most.
     pub rate: Option<f64>,
     /// How many jobs or letters matched when it began, if they were counted.
@@ -152,6 +154,7 @@ impl Task {
             states: self.states.clone(),
             now: self.bound,
             last: self.last,
+            limit: self.limit,
             id: self.id.clone(),
             marked_by: self.undoes.clone(),
         }
@@ -159,7 +162,8 @@ impl Task {
 
     /// The letters of a replay.
     pub(super) fn letters(&self) -> Selection {
-        Selection { filter: self.filter.clone(), last: self.last, total: self.total, now: self.bound }
+        let Self { filter, last, total, limit, bound: now, .. } = self;
+        Selection { filter: filter.clone(), last: *last, total: *total, limit: *limit, now: *now }
     }
 
     pub(super) fn terms(&self) -> BulkTerms {

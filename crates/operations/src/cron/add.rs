@@ -70,7 +70,7 @@ pub async fn add(
     let now = queue.clock().await.map_err(Error::redis(format!("the recurring job {name} was not saved")))?;
     let cron = queue.cron();
     let kept = if input.replaces { cron.put(&entry).await } else { cron.add(&entry).await };
-    let kept = kept.map_err(Error::redis(format!("the recurring job {name} may or may not be saved")))?;
+    let kept = kept.map_err(Error::unsure(format!("the recurring job {name} may or may not be saved")))?;
     let report = RecurringAdded::of(queue, &entry, kept, now);
     match kept {
         Kept::Added | Kept::Replaced => {

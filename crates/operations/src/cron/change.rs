@@ -73,7 +73,7 @@ pub async fn remove(queue: &Queue, actor: &Actor, name: &CronName) -> Result<Not
 
 /// Says what Redis may or may not have done.
 fn failed(name: &CronName, done: &str) -> impl FnOnce(RedisError) -> Error {
-    Error::redis(format!("the recurring job {name} may or may not be {done}"))
+    Error::unsure(format!("the recurring job {name} may or may not be {done}"))
 }
 
 /// Notes a change that has taken place. Without a report, there is no such recurring job.

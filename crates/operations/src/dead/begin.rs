@@ -8,7 +8,7 @@ use streamfleet_engine::admin::{
 
 use super::groups::Group;
 use super::sweep::ALL_STEPS;
-use crate::tasks::{Plan, TaskReport, start};
+use crate::tasks::{Plan, TaskReport, start, target};
 use crate::{Actor, DEAD_DROP, DEAD_REPLAY, Error};
 
 /// The most groups that a plan shows.
@@ -56,8 +56,8 @@ pub struct Selected {
     pub selection: Selection,
     /// How many of them match, if they were counted.
     pub planned: Option<u64>,
-    /// How many were wanted at most, the oldest ones: for the audit.
-    pub limit: Option<u64>,
+    /// How many dead letters the queue had.
+    pub existing: u64,
 }
 
 impl Selected {
@@ -69,18 +69,30 @@ impl Selected {
     pub async fn now(queue: &Queue, filter: Filter, limit: Option<u64>) -> Result<Self, Error> {
         let (letters, unread) = (queue.dead_letters(), || Error::redis("failed to read the dead letters"));
         let mut selection = letters.select(filter).await.map_err(unread())?;
+        let existing = selection.total;
         if let Some(most) = limit {
             selection = letters.oldest(selection, most).await.map_err(unread())?;
         }
-        Ok(Self { selection, planned: None, limit })
+        Ok(Self { selection, planned: None, existing })
+    }
+
+    /// Counts those that match if one page has all letters, so that nobody begins a task for none of a few.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Redis`].
+    pub async fn count_few(&mut self, queue: &Queue) -> Result<(), Error> {
+        let page = queue.dead_letters().bare().selected(&self.selection, None).await;
+        let page = page.map_err(Error::redis("failed to read the dead letters"))?;
+        if page.next.is_none() {
+            self.planned = Some(page.letters.len() as u64);
+        }
+        Ok(())
     }
 
     /// Adds to an action which letters it is about.
     fn target(&self, action: Action) -> Action {
-        let filter = self.selection.filter.to_string();
-        let filter = if filter.is_empty() { "--all".to_owned() } else { filter };
-        let limit = self.limit.map_or_else(String::new, |limit| format!(" --limit {limit}"));
-        action.target(filter + &limit).count(self.planned)
+        action.target(target(&self.selection.filter, self.selection.limit)).count(self.planned)
     }
 
     /// Returns true if it is known that there are none.
@@ -132,6 +144,7 @@ pub async fn begin_drop(
     let jobs = queue.bulk().select(BulkAction::Drop, Filter::new(), None).await;
     let mut jobs = jobs.map_err(Error::redis("failed to read the dead letters"))?;
     // Only the letters that somebody has seen in the plan.
-    (jobs.filter, jobs.now, jobs.last) = (selection.filter.clone(), selection.now, selection.last);
+    (jobs.filter, jobs.now) = (selection.filter.clone(), selection.now);
+    (jobs.last, jobs.limit) = (selection.last, selection.limit);
     start(queue, &Plan::Change(&jobs, BulkTerms::new(actor.name()).rate(rate)), &action).await
 }

@@ -7,6 +7,7 @@ use streamfleet::Queue;
 use streamfleet::job::{Breaker, GateName, Limits, Rule};
 use streamfleet_engine::admin::Noted;
 
+use super::doubt::unknown_type;
 use crate::times::duration;
 use crate::{Actor, Error, GATES_CLEAR, GATES_SET};
 
@@ -48,6 +49,9 @@ pub struct GateChanged {
     pub rate: Option<String>,
     /// When failures close the gate, such as `50%/20/1m/30s`.
     pub breaker: Option<String>,
+    /// That no live worker knows the type whose limits are set; absent if one does, or if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// Sets the limits of a gate, in place of those that it had and of those of the workers' configuration. Without any limit, the gate
@@ -63,8 +67,9 @@ pub async fn set_limits(
     limits: Limits,
 ) -> Result<Noted<GateChanged>, Error> {
     let set = queue.gates().set(gate, &limits).await;
-    let changed = set.map_err(Error::redis("the limits may or may not be set"))?;
-    let report = report((queue, gate), "set", changed, limits);
+    let changed = set.map_err(Error::unsure("the limits may or may not be set"))?;
+    let remark = unknown_type(queue, gate).await;
+    let report = GateChanged { remark, ..report((queue, gate), "set", changed, limits) };
     let action = actor.action(&GATES_SET).target(format!("{gate}: {}", shown_limits(limits)));
     Ok(queue.audit().noted(&action, report).await)
 }
@@ -80,7 +85,7 @@ pub async fn clear_limits(
     gate: &GateName,
 ) -> Result<Noted<GateChanged>, Error> {
     let cleared = queue.gates().clear(gate).await;
-    let changed = cleared.map_err(Error::redis("the limits may or may not be cleared"))?;
+    let changed = cleared.map_err(Error::unsure("the limits may or may not be cleared"))?;
     let report = report((queue, gate), "cleared", changed, limits_in_effect(queue, gate).await?);
     if !changed {
         return Ok(Noted::of_nothing(report));
@@ -121,5 +126,6 @@ fn report(
         concurrency: limits.concurrency,
         rate: limits.rate.map(|rate| rate.to_string()),
         breaker: limits.breaker.map(|breaker| breaker.to_string()),
+        remark: None,
     }
 }

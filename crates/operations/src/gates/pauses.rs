@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::job::{GateName, InvalidName, JobType};
+use streamfleet::job::{GateName, InvalidName};
 use streamfleet_engine::admin::Noted;
 
+use super::doubt::unknown_type;
 use crate::{Actor, Error, PAUSE, RESUME};
 
 /// What to pause.
@@ -95,10 +96,7 @@ async fn doubt(
         let why = if closed.reason.is_empty() { String::new() } else { format!(": {}", closed.reason) };
         return Ok(Some(format!("{} has already paused {gate}{why}; this replaces that pause", closed.by)));
     }
-    let Some(job_type) = gate.as_str().strip_prefix("type:") else { return Ok(None) };
-    let known = queue.known_types().await?;
-    let is_unknown = known.is_some_and(|known| !known.iter().map(JobType::as_str).any(|one| one == job_type));
-    Ok(is_unknown.then(|| format!("no live worker of the queue {} knows the type {job_type}", queue.name())))
+    Ok(unknown_type(queue, gate).await)
 }
 
 fn report(queue: &Queue, gate: &GateName, done: &'static str, changed: bool) -> Paused {

@@ -56,7 +56,7 @@ pub async fn cancel(
     id: &JobId,
     retention: Duration,
 ) -> Result<Noted<Cancelled>, Error> {
-    let failed = || Error::redis("the job may or may not be cancelled");
+    let failed = || Error::unsure("the job may or may not be cancelled");
     let mut id = id.clone();
     let mut cancellation = queue.cancel(&id, actor.name(), retention).await.map_err(failed())?;
     // The job may be in another lane than the entry id implies.

@@ -133,7 +133,7 @@ pub async fn edit(queue: &Queue, actor: &Actor, input: &Edit<'_>) -> Result<Note
 /// [`Error::Redis`].
 pub async fn run_now(queue: &Queue, actor: &Actor, job: &DelayedJob) -> Result<Noted<Changed>, Error> {
     let amended = queue.amend_as_read(job, &DelayedEdit::default().due(Due::Now)).await;
-    let amended = amended.map_err(Error::redis("the job may or may not be due now"))?;
+    let amended = amended.map_err(Error::unsure("the job may or may not be due now"))?;
     changed(queue, actor.action(&RUN_NOW), job, amended).await
 }
 
@@ -166,7 +166,7 @@ async fn changed(
 fn refused(error: SubmitError) -> Error {
     let why = error.to_string();
     match error {
-        SubmitError::Broker(error) => Error::redis("the job may or may not be changed")(error),
+        SubmitError::Broker(error) => Error::unsure("the job may or may not be changed")(error),
         SubmitError::InvalidPayload { invalid, .. } => Error::Unfit { why, invalid },
         _ => Error::invalid("payload", why),
     }

@@ -210,7 +210,7 @@ impl Job {
         if status.state == State::Waiting
             && let Ok(snapshot) = queue.snapshot().await
         {
-            self.queue_cause = outlook(queue, &snapshot).await.1;
+            self.queue_cause = outlook(queue, &snapshot).await.1.into_iter().next();
         }
     }
 }

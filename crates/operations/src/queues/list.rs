@@ -66,6 +66,9 @@ pub struct QueueReport {
     /// The worst cause for which its jobs wait; absent if there is none, or if that cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<CauseReport>,
+    /// Why its jobs wait: at most ten causes, the worst first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub causes: Vec<CauseReport>,
     /// How much memory it takes, if that was asked for and Redis tells it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
@@ -122,8 +125,9 @@ pub async fn show(queue: Queue, with_memory: bool) -> QueueReport {
         let snapshot = queue.snapshot().await?;
         let consumers = consumers(&queue, &snapshot.unread).await?;
         let unserved_types = types(&queue).await;
-        let (empty_in, cause) = outlook(&queue, &snapshot).await;
-        Ok(QueueReport { unserved_types, empty_in, cause, ..report(&queue, &snapshot, consumers.len()) })
+        let (empty_in, causes) = outlook(&queue, &snapshot).await;
+        let (cause, known) = (causes.first().cloned(), report(&queue, &snapshot, consumers.len()));
+        Ok(QueueReport { unserved_types, empty_in, cause, causes, ..known })
     };
     let mut report = looking.await.unwrap_or_else(|error| unknown(&queue, &error));
     if with_memory && report.error.is_none() {

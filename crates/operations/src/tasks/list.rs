@@ -7,6 +7,10 @@ use streamfleet_engine::admin::TaskCursor;
 use super::TaskReport;
 use crate::{Error, List};
 
+/// What keeps a task from going on that needs memory.
+const FULL: &str = "Redis is full: this task goes on when there is room; raise its maxmemory, or make room (streamfleet queues purge, \
+                    or dead drop)";
+
 /// A page of the tasks of a queue, newest first.
 pub type TaskList = List<TaskReport, TaskFacts>;
 
@@ -51,18 +55,32 @@ pub async fn show(queue: &Queue, id: &str) -> Result<TaskReport, Error> {
 
 /// Says of tasks that are to go on what keeps them from it, if that can be found out.
 async fn hint(queue: &Queue, reports: &mut [TaskReport]) {
-    if !reports.iter().any(TaskReport::needs_somebody)
-        || !queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none())
-    {
+    if !reports.iter().any(TaskReport::needs_somebody) {
         return;
     }
+    let is_full = is_full(queue).await;
+    let has_nobody = queue.snapshot().await.is_ok_and(|snapshot| snapshot.leader.is_none());
     for report in reports.iter_mut().filter(|report| report.needs_somebody()) {
         let unless = if report.is_watched() { "" } else { "unless a command or a console carries it on, " };
-        report.hint = Some(format!(
-            "no worker of the queue {} is up: {unless}this task goes on when one starts",
-            report.queue
-        ));
+        report.hint = if is_full && matches!(report.kind, "replay" | "move") {
+            Some(FULL.to_owned())
+        } else if has_nobody {
+            Some(format!(
+                "no worker of the queue {} is up: {unless}this task goes on when one starts",
+                report.queue
+            ))
+        } else {
+            None
+        };
     }
+}
+
+/// Whether Redis refuses what needs memory, as far as the login may know.
+async fn is_full(queue: &Queue) -> bool {
+    let Ok(server) = queue.server().await else { return false };
+    let number = |name: &str| server.fact(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let most = number("maxmemory");
+    most > 0 && number("used_memory") >= most && server.fact("maxmemory_policy") == Some("noeviction")
 }
 
 /// Reads one task, without a hint.

@@ -10,5 +10,6 @@ mod start;
 pub use change::{Order, change, undo};
 pub use follow::{carry_on, follow};
 pub use list::{TaskFacts, TaskList, list, show};
+pub(crate) use report::target;
 pub use report::{ReplayFacts, TaskReport};
 pub(crate) use start::{Plan, start};

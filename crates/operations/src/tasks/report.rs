@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet_engine::admin::{BulkAction, ReplayCounts, ReplayRules, Task, TaskAction, TaskState};
+use streamfleet_engine::admin::{BulkAction, Filter, ReplayCounts, ReplayRules, Task, TaskAction, TaskState};
 
 use crate::times::rfc3339;
 
@@ -122,15 +122,24 @@ pub struct ReplayFacts {
     /// How many letters were left alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<u64>,
+    /// How many letters were gone when it came to them, because somebody else had replayed, dropped or edited them; absent before it
+    /// has come to the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gone: Option<u64>,
+}
+
+/// Says which jobs or letters are meant, as the command names them.
+pub(crate) fn target(filter: &Filter, limit: Option<u64>) -> String {
+    let filter = match filter.to_string() {
+        filter if filter.is_empty() => "--all".to_owned(),
+        filter => filter,
+    };
+    limit.map_or_else(|| filter.clone(), |limit| format!("{filter} --limit {limit}"))
 }
 
 impl TaskReport {
     /// Reports on a task of a queue.
     pub(super) fn of(queue: &Queue, task: Task) -> Self {
-        let filter = match task.filter.to_string() {
-            filter if filter.is_empty() => "--all".to_owned(),
-            filter => filter,
-        };
         let to = if let TaskAction::Change(BulkAction::Move(to)) = &task.action {
             Some(to.to_string())
         } else {
@@ -143,7 +152,7 @@ impl TaskReport {
             kind: task.action.kind(),
             state: task.state.as_str(),
             why: task.state_why.clone(),
-            filter,
+            filter: target(&task.filter, task.limit),
             states: task.states.iter().map(|state| state.as_str()).collect(),
             from: task.from.to_string(),
             to,
@@ -217,6 +226,7 @@ impl ReplayFacts {
             cancelled: Some(cancelled),
             running: Some(counts.alive()),
             skipped: Some(skipped),
+            gone: task.is_read().then(|| task.total.saturating_sub(task.counts.looked)),
         }
     }
 }

@@ -109,7 +109,7 @@ pub async fn ask(
         }
         Order::Resume => broker.resume_worker(name, actor.name(), actor.reason()).await,
     };
-    let failed = Error::redis(format!("{name} may or may not be asked to {}", order.word()));
+    let failed = Error::unsure(format!("{name} may or may not be asked to {}", order.word()));
     let asked = WorkerAsked {
         worker: name.to_string(),
         asked: order.word(),
@@ -127,12 +127,7 @@ pub async fn ask(
         }
         DrainOutcome::Noted => {
             let action = actor.action(order.operation()).target(name.to_string()).outcome(order.told());
-            let mut noted = Noted::of_nothing(asked);
-            for queue in queues_of(&worker) {
-                let of_queue = broker.queue(queue).audit().noted(&action, ()).await;
-                noted.unnoted = noted.unnoted.or(of_queue.unnoted);
-            }
-            Ok(noted)
+            Ok(broker.noted_in(queues_of(&worker), &action, asked).await)
         }
     }
 }

@@ -20,7 +20,7 @@ const BEFORE_VALUES: [&str; 4] = ["=", "--where ", "--text ", "--error "];
 pub(in crate::console) const ABOUT_JOBS: [&str; 3] = ["gate", "filter", "target"];
 
 /// The keys of why jobs of a queue wait. Its text may name a gate.
-pub(in crate::console) const CAUSES: [&str; 2] = ["cause", "queue_cause"];
+pub(in crate::console) const CAUSES: [&str; 3] = ["cause", "causes", "queue_cause"];
 
 /// The keys of payloads and results.
 const BODIES: [&str; 2] = ["payload", "result"];
@@ -175,8 +175,12 @@ impl Mask {
         }
     }
 
-    /// Hides the value of a gate in the text of a cause.
+    /// Hides the value of a gate in the text of a cause, or of each of several.
     fn apply_to_cause(&self, name: &str, value: &mut Value) {
+        if let Value::Array(items) = value {
+            items.iter_mut().for_each(|item| self.apply_to_cause(name, item));
+            return;
+        }
         let text = value.get_mut("text").filter(|_| CAUSES.contains(&name));
         if let Some(Value::String(text)) = text
             && let Cow::Owned(shown) = self.about(text)

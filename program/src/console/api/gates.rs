@@ -63,6 +63,9 @@ struct Wanted {
     /// Why it is done, for the audit.
     #[serde(default)]
     reason: String,
+    /// Set limits in a queue that does not exist. Without it, such a request is a conflict.
+    #[serde(default)]
+    confirm: bool,
 }
 
 impl Wanted {
@@ -98,6 +101,7 @@ async fn set_gate(
     JsonBody(sent): JsonBody<Wanted>,
 ) -> Result<Json<Value>, Problem> {
     let (queue, gate, limits) = (path.queue(&app)?, path.get::<GateName>("gate")?, sent.limits()?);
+    names::must_be_meant(&app, &person, &queue, sent.confirm).await?;
     let set = gates::set_limits(&queue, &Actor::new(person.name(), &sent.reason), &gate, limits).await;
     View::of(&person, &app).json(&done(set)?)
 }

@@ -111,12 +111,30 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let parsed = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let at = pointer(error.path());
         let inner = error.into_inner();
-        let problem = Problem::field(at, inner.to_string());
+        let problem = Problem::field(at, plain(&inner.to_string()));
         if inner.is_data() { problem } else { problem.with_status(StatusCode::BAD_REQUEST) }
     })?;
     let end = json.end();
     end.map_err(|error| Problem::field("body", error.to_string()).with_status(StatusCode::BAD_REQUEST))?;
     Ok(parsed)
+}
+
+/// Words what is wrong with JSON without the types of this program.
+fn plain(error: &str) -> String {
+    let Some((found, rest)) = error.split_once(", expected ") else { return error.to_owned() };
+    let (wanted, place) = rest.split_at(rest.find(" at line ").unwrap_or(rest.len()));
+    let wanted = match wanted.split(' ').next().unwrap_or_default() {
+        // What is found is a list with too few or too many elements, or is named.
+        "struct" if found.starts_with("invalid length") => {
+            return format!("expected an object, not a list{place}");
+        }
+        "struct" => "an object",
+        "f64" => "a number",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number from 0",
+        _ => wanted,
+    };
+    format!("{found}, expected {wanted}{place}")
 }
 
 /// The JSON pointer to a place in the body; `body` for all of it.
@@ -143,6 +161,32 @@ mod tests {
     struct Shape {
         #[serde(default)]
         counts: Vec<u8>,
+    }
+
+    #[test]
+    fn what_is_wrong_with_json_is_said_in_plain_words() {
+        for (error, want) in [
+            (
+                "invalid length 2, expected struct Replay with 10 elements at line 1 column 5",
+                "expected an object, not a list at line 1 column 5",
+            ),
+            (
+                "invalid type: string \"x\", expected struct Replay",
+                "invalid type: string \"x\", expected an object",
+            ),
+            (
+                "invalid type: string \"5\", expected f64 at line 1 column 9",
+                "invalid type: string \"5\", expected a number at line 1 column 9",
+            ),
+            (
+                "invalid value: integer `-1`, expected u64",
+                "invalid value: integer `-1`, expected a whole number from 0",
+            ),
+            ("unknown field `a`, expected `b`", "unknown field `a`, expected `b`"),
+            ("trailing characters", "trailing characters"),
+        ] {
+            assert_eq!(plain(error), want);
+        }
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The queues that a request may name.
 
+use streamfleet::Queue;
 use streamfleet::job::QueueName;
+use streamfleet_operations::{Error, gates};
 
 use super::failure::redis;
 use crate::console::access::{Person, Role};
@@ -46,4 +48,24 @@ pub(super) async fn must_have(app: &AppState, queue: &QueueName) -> Result<(), P
         return Ok(());
     }
     Err(Problem::not_found(format!("there is no queue {queue}")))
+}
+
+/// Refuses to change the gates of a queue that does not exist, unless the request says that it is meant.
+///
+/// # Errors
+///
+/// [`Problem`] with the status 409.
+pub(super) async fn must_be_meant(
+    app: &AppState,
+    person: &Person,
+    queue: &Queue,
+    is_sure: bool,
+) -> Result<(), Problem> {
+    if is_sure {
+        return Ok(());
+    }
+    let configured: Vec<QueueName> = app.effective().config.queues.keys().cloned().collect();
+    let may_see = |name: &QueueName| person.may(Role::Viewer, name);
+    let doubt = gates::unknown_queue((app.broker(), &configured[..]), queue, may_see).await;
+    doubt.map_or(Ok(()), |doubt| Err(Error::Doubtful(doubt).into()))
 }

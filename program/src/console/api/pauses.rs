@@ -11,6 +11,7 @@ use utoipa_axum::routes;
 
 use super::failure::done;
 use super::json_body::JsonBody;
+use super::names;
 use super::path_params::PathParams;
 use super::privacy::View;
 use crate::console::access::Person;
@@ -41,7 +42,8 @@ struct Pause {
     /// Why it is done, for those who look at it.
     #[serde(default)]
     reason: String,
-    /// Pause a type that no live worker knows, or replace the pause of another person. Without it, such a request is a conflict.
+    /// Pause a queue that does not exist or a type that no live worker knows, or replace the pause of another person. Without it,
+    /// such a request is a conflict.
     #[serde(default)]
     confirm: bool,
 }
@@ -89,6 +91,7 @@ async fn pause_queue(
     let queue = path.queue(&app)?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let time = sent.time.as_ref().map(Length::read).transpose().map_err(|why| Problem::field("/for", why))?;
+    names::must_be_meant(&app, &person, &queue, sent.confirm).await?;
     let input = gates::Pause { gate, time, is_sure: sent.confirm };
     let paused = gates::pause(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
     View::of(&person, &app).json(&done(paused)?)

@@ -182,6 +182,10 @@ fn hide_members(members: &mut Map<String, Value>) {
 
 /// Why jobs wait is for everybody, but not the value of a gate, nor what a program wrote.
 fn hide_in_cause(cause: &mut Value) {
+    if let Value::Array(items) = cause {
+        items.iter_mut().for_each(hide_in_cause);
+        return;
+    }
     let quotes_program = cause["kind"] == "pool_down";
     let text = cause.get_mut("text").map(Value::take);
     hide(cause);
@@ -215,17 +219,19 @@ mod tests {
         let held = json!({"kind": "held", "text": text, "gate": "key:h.email=ann"});
         let text = "pool php cannot start: no ann";
         let down = json!({"kind": "pool_down", "text": text, "error": "no ann", "pool": "php"});
-        let mut queues = json!([{"cause": held}, {"queue_cause": down}, {"cause": null}]);
+        let mut queues = json!([{"cause": held, "causes": [held]}, {"queue_cause": down}, {"cause": null}]);
         hide(&mut queues);
+        let shown = json!({"kind": "held", "text": "5 held by key:h.email=***", "gate": "key:h.email=***"});
         let want = json!([
-            {"cause": {"kind": "held", "text": "5 held by key:h.email=***", "gate": "key:h.email=***"}},
+            {"cause": shown, "causes": [shown]},
             {"queue_cause": {"kind": "pool_down", "text": "***", "error": "***", "pool": "php"}},
             {"cause": null},
         ]);
         assert_eq!(queues, want);
-        let mut masked = json!({"cause": held});
+        let mut masked = json!({"cause": held, "causes": [held]});
         Mask::new(["email"]).apply(&mut masked);
         assert_eq!(masked["cause"]["text"], "5 held by key:h.email=***");
+        assert_eq!(masked["causes"][0], masked["cause"]);
     }
 
     #[test]

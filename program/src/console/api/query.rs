@@ -1,6 +1,7 @@
 //! The parameters of a request's query. The struct by which an operation describes them is the one into which they are read.
 //! Parameters that no operation describes are refused before its handler runs.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -77,16 +78,21 @@ impl QueuesParams {
         self.queue.iter().try_for_each(|queue| person.check(Role::Viewer, Some(queue)))
     }
 
-    /// The queues that the list is about, of those that exist.
+    /// The queues that the list is about, by name.
     ///
     /// # Errors
     ///
-    /// [`Problem`] if the person may not see a queue that is named, or Redis does not answer.
+    /// [`Problem`] if the person may not see a queue that is named, it does not exist, or Redis does not answer.
     pub(super) async fn visible(&self, app: &AppState, person: &Person) -> Result<Vec<QueueName>, Problem> {
         self.check(person)?;
-        let mut names = names::visible(app, person).await?.queues;
-        names.retain(|name| self.has(name));
-        Ok(names)
+        if self.are_all() {
+            return Ok(names::visible(app, person).await?.queues);
+        }
+        let named: BTreeSet<&QueueName> = self.queue.iter().collect();
+        for name in &named {
+            names::must_have(app, name).await?;
+        }
+        Ok(named.into_iter().cloned().collect())
     }
 }
 

@@ -78,3 +78,14 @@ fn cancelling_a_running_job_prints_how_to_watch_its_end() {
     assert_eq!(watched.code, Some(1), "{watched:?}");
     assert!(watched.stdout.contains("is cancelled"), "{watched:?}");
 }
+
+#[test]
+fn a_replica_has_certainly_cancelled_nothing() {
+    let server = RedisServer::start();
+    assert_eq!(sf(&server, &["enqueue", "test", "--id", "order-7"]).code, Some(0));
+    let replica = server.replica();
+    let refused = sf(&replica, &["cancel", "order-7"]);
+    assert_eq!(refused.code, Some(3), "{refused:?}");
+    let told = "because it is a replica: nothing was begun or changed";
+    assert!(refused.stderr.contains(told) && !refused.stderr.contains("may or may not"), "{refused:?}");
+}

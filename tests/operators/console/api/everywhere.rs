@@ -54,6 +54,8 @@ async fn lists_over_all_queues_have_those_that_somebody_may_see() {
         );
         let limited = send(console.ask_as("limited", Method::GET, path)).await.ok(200);
         assert_eq!(values(&limited, "queue"), ["mail"], "{path}");
+        let unknown = console.get(&format!("{path}?queue=nosuch")).await.problem(404);
+        assert_eq!(unknown["detail"], "there is no queue nosuch", "{path}");
         let hidden = format!("{path}?queue=other");
         send(console.ask_as("limited", Method::GET, &hidden)).await.problem(403);
         let first = console.get(&format!("{path}?limit=1")).await.ok(200);

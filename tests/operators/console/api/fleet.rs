@@ -9,6 +9,23 @@ use harness::redis_server::RedisServer;
 use harness::wait::until_async;
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_gates_of_a_queue_that_does_not_exist_are_changed_only_if_that_is_meant() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    console.submit("mail", &json!({"type": "test"})).await;
+    let (pause, set) = ("queues/male/pause", "queues/male/gates/queue");
+    for refused in [
+        console.post(pause, &json!({})).await.problem(409),
+        console.put(set, &json!({"rate": "9/s"})).await.problem(409),
+    ] {
+        let why = refused["detail"].as_str().unwrap();
+        assert!(why.starts_with("there is no queue male yet; did you mean mail?"), "{refused}");
+    }
+    console.put(set, &json!({"rate": "9/s", "confirm": true})).await.ok(200);
+    console.post(pause, &json!({"confirm": true})).await.ok(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_limits_of_a_gate_are_set_and_cleared() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

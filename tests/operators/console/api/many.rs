@@ -194,6 +194,13 @@ async fn jobs_that_a_filter_matches_are_cancelled_or_moved() {
     let audit = console.get("queues/default/audit").await.ok(200);
     assert_eq!(values(&audit, "what"), ["task done", "move", "task done", "cancel"]);
     assert_eq!(audit["items"][0]["who"], "admin");
+    let there = console.get("queues/other/audit").await.ok(200);
+    assert_eq!(
+        (values(&there, "what"), values(&there, "target")),
+        (vec!["move".to_owned()], vec!["--from default --to other --all".to_owned()])
+    );
+    let outcome = there["items"][0]["outcome"].as_str().unwrap();
+    assert!(outcome.starts_with("task ") && outcome.ends_with(" of the queue default"), "{outcome}");
     assert_eq!(console.post(path, &json!({})).await.wrong(422), "/filter");
     let wrong = json!({"filter": {"where": ["payload."]}});
     assert_eq!(console.post(path, &wrong).await.wrong(422), "/filter");

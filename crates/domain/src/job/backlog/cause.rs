@@ -18,6 +18,9 @@ const LATE: Duration = Duration::from_secs(5);
 /// A gate that lets out all its jobs within this time holds up none.
 const BRIEF: Duration = Duration::from_secs(1);
 
+/// A gate that lets out its jobs within this time is less bad than attempts that fail.
+const LONG: Duration = Duration::from_secs(600);
+
 /// Attempts are said to fail if at least one of so many does, and at least so many were counted.
 const ONE_FAILS_OF: u64 = 2;
 const FEWEST_ATTEMPTS: u64 = 10;
@@ -67,7 +70,12 @@ pub enum Cause {
         jobs: u64,
     },
     /// A gate does not let jobs pass, or not at once.
-    Held(HeldJobs),
+    Held {
+        /// The gate, and its jobs.
+        held: HeldJobs,
+        /// How long a gate with a rate takes to let them all pass, if no others come.
+        lasts: Option<Duration>,
+    },
     /// Most attempts fail.
     Failing {
         /// How many failed, or lost their worker.
@@ -89,7 +97,8 @@ pub enum Cause {
 }
 
 impl Backlog {
-    /// Returns why jobs wait, the worst cause first; nothing if none waits for long. Jobs that fail wait to be tried again.
+    /// Returns why jobs wait, the worst cause first; nothing if none waits for long. Jobs that fail wait to be tried again. How long a gate
+    /// takes is told only if it is known when the queue is empty.
     pub fn causes(&self) -> Vec<Cause> {
         let mut causes = Vec::new();
         if let Some((used, most)) = self.memory
@@ -110,11 +119,13 @@ impl Backlog {
         causes.extend(
             unserved.map(|(job_type, jobs)| Cause::Unserved { job_type: job_type.to_string(), jobs: *jobs }),
         );
-        let (shut, limiting): (Vec<_>, Vec<_>) =
-            self.held().into_iter().partition(|gate| gate.hold.is_shut());
-        causes.extend(shut.into_iter().map(Cause::Held));
+        let is_bad = |gate: &HeldJobs| gate.hold.is_shut() || gate.lasts().is_some_and(|lasts| lasts > LONG);
+        let (bad, limiting): (Vec<_>, Vec<_>) = self.held().into_iter().partition(is_bad);
+        let is_known = self.time_to_empty().time().is_some();
+        let cause = |held: HeldJobs| Cause::Held { lasts: held.lasts().filter(|_| is_known), held };
+        causes.extend(bad.into_iter().map(cause));
         causes.extend(self.failing());
-        causes.extend(limiting.into_iter().map(Cause::Held));
+        causes.extend(limiting.into_iter().map(cause));
         let is_late = self.oldest_in_lanes.is_some_and(|oldest| oldest >= LATE);
         if is_late && self.live_workers != Some(0) {
             causes.push(Cause::Busy { jobs: self.in_lanes, running: self.running });
@@ -133,7 +144,7 @@ impl Backlog {
         held
     }
 
-    /// That most attempts fail, if they do.
+    /// That most attempts fail, if they do and jobs wait because of that.
     fn failing(&self) -> Option<Cause> {
         let (first, counted) = self.readings.split_first()?;
         let last = counted.last()?;
@@ -141,7 +152,9 @@ impl Backlog {
         let (failed, retried) = (sum(|one| one.failed), sum(|one| one.retried));
         let attempts = failed.saturating_add(sum(|one| one.done));
         let time = last.at.since(first.at);
-        let is_failing = attempts >= FEWEST_ATTEMPTS && failed.saturating_mul(ONE_FAILS_OF) >= attempts;
+        let is_missed = self.waiting > 0 || retried > 0 && self.delayed > 0;
+        let is_failing =
+            is_missed && attempts >= FEWEST_ATTEMPTS && failed.saturating_mul(ONE_FAILS_OF) >= attempts;
         is_failing.then_some(Cause::Failing { failed, attempts, retried, time })
     }
 }
@@ -155,7 +168,7 @@ impl Cause {
             Self::NoWorker { .. } => "no_worker",
             Self::PoolDown { .. } => "pool_down",
             Self::Unserved { .. } => "unserved_type",
-            Self::Held(_) => "held",
+            Self::Held { .. } => "held",
             Self::Failing { .. } => "failing",
             Self::Busy { .. } => "busy",
         }
@@ -167,8 +180,9 @@ impl fmt::Display for Cause {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RedisFull { used, most } => {
-                let (percent, mib) = (used.saturating_mul(100) / most.max(&1), most >> 20);
-                write!(out, "Redis is full: {percent} % of {mib} MiB in use")
+                let percent = used.saturating_mul(100) / most.max(&1);
+                let [used, most] = [used, most].map(|bytes| *bytes as f64 / f64::from(1024 * 1024));
+                write!(out, "Redis is full: {used:.1} MiB of {most:.1} MiB used ({percent} %)")
             }
             Self::Paused { by, reason } => out.write_str(&paused(by, reason)),
             Self::NoWorker { jobs } => write!(out, "no worker is live: {} waiting", grouped(*jobs)),
@@ -179,7 +193,7 @@ impl fmt::Display for Cause {
             Self::Unserved { job_type, jobs } => {
                 write!(out, "no worker serves type {job_type}: {} waiting", grouped(*jobs))
             }
-            Self::Held(held) => write!(out, "{held}"),
+            Self::Held { held, lasts } => write_held(out, held, *lasts),
             Self::Failing { failed, attempts, retried, time } => {
                 let percent = u128::from(*failed) * 100 / u128::from(*attempts).max(1);
                 let [failed, attempts, retried] = [failed, attempts, retried].map(|count| grouped(*count));
@@ -196,20 +210,18 @@ impl fmt::Display for Cause {
     }
 }
 
-impl fmt::Display for HeldJobs {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} held by {}", grouped(self.jobs), plain_line(self.gate.as_str(), 2 * MAX_NAME_BYTES))?;
-        match &self.hold {
-            Hold::Paused { by, reason } => write!(out, ", {}", paused(by, reason)),
-            Hold::Tripped(time) => write!(out, ", which its breaker has shut for {}", short(*time)),
-            Hold::Unreadable => out.write_str(", whose rule is unreadable"),
-            Hold::Rate(rate) => {
-                let time = self.lasts().map(|time| format!(": {}", short(time))).unwrap_or_default();
-                write!(out, " ({rate}){time}")
-            }
-            Hold::Concurrency(jobs) => write!(out, " ({jobs} at once)"),
-            Hold::Open => Ok(()),
+fn write_held(out: &mut fmt::Formatter<'_>, held: &HeldJobs, lasts: Option<Duration>) -> fmt::Result {
+    write!(out, "{} held by {}", grouped(held.jobs), plain_line(held.gate.as_str(), 2 * MAX_NAME_BYTES))?;
+    match &held.hold {
+        Hold::Paused { by, reason } => write!(out, ", {}", paused(by, reason)),
+        Hold::Tripped(time) => write!(out, ", which its breaker has shut for {}", short(*time)),
+        Hold::Unreadable => out.write_str(", whose rule is unreadable"),
+        Hold::Rate(rate) => {
+            let time = lasts.map(|time| format!(": {}", short(time))).unwrap_or_default();
+            write!(out, " ({rate}){time}")
         }
+        Hold::Concurrency(jobs) => write!(out, " ({jobs} at once)"),
+        Hold::Open => Ok(()),
     }
 }
 

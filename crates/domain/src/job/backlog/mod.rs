@@ -23,6 +23,8 @@ pub struct Backlog {
     pub in_lanes: u64,
     /// Jobs that a worker holds.
     pub running: u64,
+    /// Jobs in the delayed set, among them those that wait to be tried again.
+    pub delayed: u64,
     /// How long the oldest job of a lane has waited there.
     pub oldest_in_lanes: Option<Duration>,
     /// How many workers are live; `None` if that is not known.
@@ -31,7 +33,7 @@ pub struct Backlog {
     pub memory: Option<(u64, u64)>,
     /// Who has paused the whole queue, if somebody has.
     pub paused: Option<Closed>,
-    /// The gates at which jobs wait.
+    /// The gates that hold jobs. Jobs that wait at another gate count for that of the queue, too, if it has a rate.
     pub gates: Vec<HeldJobs>,
     /// The types that no live worker knows, and how many of their jobs wait.
     pub unserved: Vec<(JobType, u64)>,
@@ -41,12 +43,12 @@ pub struct Backlog {
     pub readings: Vec<Reading>,
 }
 
-/// Jobs that wait at a gate.
+/// Jobs that have yet to pass a gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldJobs {
     /// The gate.
     pub gate: GateName,
-    /// How many jobs wait there.
+    /// How many jobs have yet to pass it, as far as is known.
     pub jobs: u64,
     /// Why they do not pass.
     pub hold: Hold,
@@ -103,8 +105,14 @@ impl Hold {
 impl HeldJobs {
     /// Returns how long a gate with a rate takes to let them all pass; `None` for other gates.
     pub fn lasts(&self) -> Option<Duration> {
+        self.lasts_with(0)
+    }
+
+    /// Returns how long it takes if it has to let this many more pass.
+    fn lasts_with(&self, more: u64) -> Option<Duration> {
         let Hold::Rate(rate) = &self.hold else { return None };
-        Some(pace::lasting(self.jobs, f64::from(rate.jobs()) / rate.period().as_secs_f64()))
+        let per_second = f64::from(rate.jobs()) / rate.period().as_secs_f64();
+        Some(pace::lasting(self.jobs.saturating_add(more), per_second))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Backlog;
-use crate::job::Timestamp;
+use super::{Backlog, HeldJobs};
+use crate::job::{GateName, Timestamp};
 
 /// A time is named if all that is seen to make it wrong comes to at most this share of it. What is not seen may add a little, and the
 /// time shall still be right within 20 %.
@@ -128,7 +128,8 @@ pub(super) fn lasting(jobs: u64, per_second: f64) -> Duration {
 impl Backlog {
     /// Returns when the queue is empty.
     ///
-    /// A gate with a rate lets out its jobs at this rate, so the queue lasts at least as long as the slowest gate that holds jobs.
+    /// A gate with a rate lets out its jobs at this rate, so the queue lasts at least as long as the slowest gate that holds jobs. All
+    /// jobs that wait have to pass the gate of the queue.
     /// For all other jobs counts what was measured within [`TimeToEmpty::WINDOW`]: by how much the queue became shorter.
     pub fn time_to_empty(&self) -> TimeToEmpty {
         if self.waiting == 0 {
@@ -138,9 +139,10 @@ impl Backlog {
             return TimeToEmpty::Stopped;
         }
         let stretches = self.stretches();
-        let (held, by_gates) = self.by_gates();
+        let (held, [by_gates, at_most]) = self.by_gates();
         let others = self.waiting.saturating_sub(held);
-        let gates_tell = held > 0 && is_quiet(&stretches, held as f64 / by_gates.as_secs_f64());
+        let is_sure = at_most <= by_gates.saturating_add(by_gates.mul_f64(TOLERANCE));
+        let gates_tell = held > 0 && is_sure && is_quiet(&stretches, held as f64 / by_gates.as_secs_f64());
         if gates_tell && others as f64 <= FEW * held as f64 {
             return TimeToEmpty::After(by_gates);
         }
@@ -204,12 +206,21 @@ impl Backlog {
             || self.gates.iter().any(|gate| gate.jobs > 0 && gate.hold.is_shut())
     }
 
-    /// Returns how many jobs wait at gates with a rate, and how long the slowest of these gates takes.
-    fn by_gates(&self) -> (u64, Duration) {
-        let held = self.gates.iter().filter_map(|gate| Some((gate.jobs, gate.lasts()?)));
-        held.fold((0, Duration::ZERO), |(jobs, longest), (more, lasts)| {
-            (jobs.saturating_add(more), longest.max(lasts))
-        })
+    /// Returns how many jobs gates with a rate hold, and how long the slowest of these gates takes: at least, and at most. Jobs that wait
+    /// at the gate of the queue may all have to pass the slowest of the others, too.
+    fn by_gates(&self) -> (u64, [Duration; 2]) {
+        let is_queue = |gate: &&HeldJobs| gate.gate.as_str() == GateName::QUEUE;
+        let sum = |jobs: u64, gate: &HeldJobs| jobs.saturating_add(gate.jobs);
+        let with_rate = || self.gates.iter().filter(|gate| gate.jobs > 0 && gate.lasts().is_some());
+        let of_queue = with_rate().filter(is_queue).fold(0, sum);
+        let of_others = with_rate().filter(|gate| !is_queue(gate)).fold(0, sum);
+        let at_others = self.gates.iter().filter(|gate| !is_queue(gate)).fold(0, sum);
+        let elsewhere = of_queue.saturating_sub(at_others);
+        let longest = |more: u64| {
+            let lasts = |gate: &HeldJobs| gate.lasts_with(if is_queue(&gate) { 0 } else { more });
+            with_rate().filter_map(lasts).max().unwrap_or_default()
+        };
+        (of_queue.max(of_others), [longest(0), longest(elsewhere)])
     }
 }
 

@@ -106,6 +106,11 @@ fn held(gate: &str, jobs: u64, hold: Hold) -> HeldJobs {
     HeldJobs { gate: gate.parse().unwrap(), jobs, hold }
 }
 
+fn cause(gate: &str, jobs: u64, hold: Hold) -> Cause {
+    let held = held(gate, jobs, hold);
+    Cause::Held { lasts: held.lasts(), held }
+}
+
 fn rate(text: &str) -> Hold {
     Hold::Rate(text.parse().unwrap())
 }
@@ -140,6 +145,29 @@ fn a_gated_queue_lasts_as_long_as_its_slowest_gate() {
 }
 
 #[test]
+fn a_job_that_waits_at_one_gate_has_to_pass_that_of_the_queue_too() {
+    let at = |gates: [(u64, &str); 2]| {
+        let [queue, gated] = [("queue", gates[0]), ("type:gated", gates[1])]
+            .map(|(name, (jobs, per))| held(name, jobs, rate(per)));
+        let gates = vec![gated, queue];
+        Backlog { waiting: 60, live_workers: Some(1), gates, ..Backlog::default() }
+    };
+    // Wherever the jobs wait, the queue lets out one in two seconds.
+    for waits in [60, 40, 0] {
+        let known = at([(60, "30/m"), (waits, "60/m")]);
+        assert_eq!(known.time_to_empty(), TimeToEmpty::After(Duration::from_secs(120)));
+        assert!(known.causes()[0].to_string().starts_with("60 held by queue"), "{:?}", known.causes());
+    }
+    assert_eq!(
+        at([(60, "60/m"), (60, "30/m")]).time_to_empty(),
+        TimeToEmpty::After(Duration::from_secs(120))
+    );
+    // Those that wait at the gate of the queue may have to pass the slower one, or may not.
+    assert_eq!(at([(60, "60/m"), (35, "30/m")]).time_to_empty(), TimeToEmpty::Unknown);
+    assert_eq!(at([(60, "60/m"), (55, "30/m")]).time_to_empty().time(), Some(Duration::from_secs(110)));
+}
+
+#[test]
 fn jobs_that_still_arrive_at_a_gate_make_its_queue_last_longer_than_its_rate_says() {
     let gated = |act: &dyn Fn(u64) -> Act| {
         let (mut known, truth) = Scene::play(20_000.0, act);
@@ -152,6 +180,7 @@ fn jobs_that_still_arrive_at_a_gate_make_its_queue_last_longer_than_its_rate_say
     let burst = |second: u64| if second % 180 < 30 { 30.0 } else { 0.0 };
     let (known, _) = gated(&|second: u64| Act { arrive: burst(second), run: 10.0, ..Act::default() });
     assert_eq!(known.time_to_empty(), TimeToEmpty::Unsteady);
+    assert!(known.causes()[0].to_string().ends_with(" held by queue (10/s)"), "{:?}", known.causes());
 }
 
 #[test]
@@ -268,7 +297,10 @@ fn nothing_is_known_before_three_minutes_were_counted() {
 fn a_cause_is_one_line() {
     let reason = "the bank\n is down".to_owned();
     for (cause, line) in [
-        (Cause::RedisFull { used: 268_000_000, most: 256 << 20 }, "Redis is full: 99 % of 256 MiB in use"),
+        (
+            Cause::RedisFull { used: 268_000_000, most: 256 << 20 },
+            "Redis is full: 255.6 MiB of 256.0 MiB used (99 %)",
+        ),
         (Cause::Paused { by: "lena".to_owned(), reason }, "paused by lena: the bank is down"),
         (Cause::Paused { by: String::new(), reason: String::new() }, "paused"),
         (Cause::NoWorker { jobs: 1_204 }, "no worker is live: 1,204 waiting"),
@@ -286,19 +318,19 @@ fn a_cause_is_one_line() {
             "no worker serves type report: 12 waiting",
         ),
         (
-            Cause::Held(held("type:mail.newsletter", 168_000, rate("2/s"))),
+            cause("type:mail.newsletter", 168_000, rate("2/s")),
             "168,000 held by type:mail.newsletter (2/s): 23h 20m",
         ),
-        (Cause::Held(held("queue", 5, Hold::Concurrency(2))), "5 held by queue (2 at once)"),
+        (cause("queue", 5, Hold::Concurrency(2)), "5 held by queue (2 at once)"),
         (
-            Cause::Held(held("type:pay", 5, Hold::Tripped(Duration::from_secs(30)))),
+            cause("type:pay", 5, Hold::Tripped(Duration::from_secs(30))),
             "5 held by type:pay, which its breaker has shut for 30s",
         ),
         (
-            Cause::Held(held("type:pay", 5, Hold::Paused { by: "lena".to_owned(), reason: String::new() })),
+            cause("type:pay", 5, Hold::Paused { by: "lena".to_owned(), reason: String::new() }),
             "5 held by type:pay, paused by lena",
         ),
-        (Cause::Held(held("type:pay", 5, Hold::Unreadable)), "5 held by type:pay, whose rule is unreadable"),
+        (cause("type:pay", 5, Hold::Unreadable), "5 held by type:pay, whose rule is unreadable"),
         (
             Cause::Failing { failed: 1_156, attempts: 1_204, retried: 1_100, time: Duration::from_secs(540) },
             "96 % of attempts fail: 1,156 of 1,204 in 9m, 1,100 retried",
@@ -353,6 +385,24 @@ fn the_worst_cause_comes_first() {
     let oldest_in_lanes = Some(Duration::from_secs(1));
     let quick = Backlog { waiting: 5, in_lanes: 5, oldest_in_lanes, ..Backlog::default() };
     assert_eq!(kinds(&quick), Vec::<&str>::new());
+}
+
+#[test]
+fn a_gate_that_holds_jobs_for_long_is_worse_than_attempts_that_fail() {
+    let counted = Reading { failed: 60, done: 40, retried: 60, ..Reading::default() };
+    let readings = vec![Reading::default(), counted];
+    let gates = vec![held("type:mail", 193_926, rate("2/s"))];
+    let mut known = Backlog { waiting: 193_926, gates, readings, ..Backlog::default() };
+    let kinds = |known: &Backlog| known.causes().iter().map(Cause::kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&known), ["held", "failing"]);
+    known.gates[0].jobs = 1_000;
+    assert_eq!(kinds(&known), ["failing", "held"]);
+    // Attempts that fail delay no job if none waits, nor waits to be tried again.
+    known.gates.clear();
+    known.waiting = 0;
+    assert_eq!(kinds(&known), Vec::<&str>::new());
+    known.delayed = 60;
+    assert_eq!(kinds(&known), ["failing"]);
 }
 
 /// A scene with a plan of its own: how many jobs run in a second, how long these last in seconds, and three shares that mean something

@@ -151,7 +151,7 @@ catalogue! {
         BACKLOG = gauge("streamfleet_queue_backlog_jobs", &[QUEUE],
             "Jobs that are waiting, running, or due within 60 s; use it for scaling. All jobs that wait for a gate count as one, and a paused queue has only running ones.").of_leader();
         LATENCY = gauge("streamfleet_queue_latency_seconds", &[QUEUE],
-            "How long the oldest waiting job has been in its stream; 0 if none is waiting.").of_leader();
+            "How long the oldest waiting job has been in its lane, or at gates; 0 if none is waiting.").of_leader();
         OVERDUE = gauge("streamfleet_queue_overdue_seconds", &[QUEUE],
             "How long ago the most overdue delayed job should have been promoted.").of_leader();
         OLDEST_PENDING = gauge("streamfleet_queue_oldest_pending_seconds", &[QUEUE],
