@@ -280,6 +280,7 @@ export const en = {
   'tasks.to_do': 'Not yet looked at',
   'tasks.left_alone': 'Skipped',
   'tasks.asked_to_stop': 'Asked to stop',
+  'tasks.gone': 'Gone already',
   'tasks.succeeded': 'Succeeded',
   'tasks.running': 'Running',
   'tasks.died': 'Died again',

@@ -282,6 +282,7 @@ export const zh: Record<Key, string> = {
   'tasks.to_do': '尚未查看',
   'tasks.left_alone': '已跳过',
   'tasks.asked_to_stop': '已请求停止',
+  'tasks.gone': '已不存在',
   'tasks.succeeded': '成功',
   'tasks.running': '运行中',
   'tasks.died': '再次死亡',

@@ -14,14 +14,14 @@ const SHOWN_MS = 900_000;
 
 /** What became of the letters of a task, in the order of the bar. */
 export function sharesOf(task: Task): Share[] {
-  const left = task.left ?? Math.max(0, task.total - task.looked);
+  const left = task.left ?? (task.gone == null ? Math.max(0, task.total - task.looked) : 0);
   if (task.kind !== 'replay') return [{ key: 'dropped', value: task.done, always: true }, { key: 'skipped', value: task.refused }, { key: 'left', value: left, always: true }];
   return [
     { key: 'succeeded', value: task.succeeded ?? 0, always: true },
     { key: 'died', value: task.died ?? 0, always: true },
     { key: 'otherwise', value: (task.died_otherwise ?? 0) + (task.needs_decision ?? 0) + (task.cancelled ?? 0) },
     { key: 'running', value: task.running ?? 0, always: true },
-    { key: 'skipped', value: task.skipped ?? 0 },
+    { key: 'skipped', value: (task.skipped ?? 0) + (task.gone ?? 0) },
     { key: 'left', value: left, always: true },
   ];
 }
