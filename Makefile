@@ -10,8 +10,8 @@
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
 # make top-picture    records `top` at work for docs/pictures; takes three minutes
-# make console-check  api-check, browser-check with each page once instead of at every width, and console/check.sh; skips what cannot be installed
-# make console-large  asks the API for what the console shows of a queue while a million jobs wait and 100,000 are dead
+# make console-check  api-check, browser-check with each page at two widths, and console/check.sh; skips what cannot be installed
+# make console-large  uses the API, and the console in a real Chromium, while a million jobs wait; make console-large JOBS=N for another number
 # make grafana-check  checks the dashboards and alerts with a real fleet and a real Prometheus
 # make bench-bullmq   jobs per second beside BullMQ and raw Redis commands: the table of the README; needs node and npm
 # make servers-check  some of the tests, on Valkey 8, Valkey 9 and Redis 8
@@ -138,8 +138,9 @@ console-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --quick --if-possible
 	./console/check.sh --if-possible
 
-console-large: redis
-	STREAMFLEET_TEST_WAITING=1000000 $(CARGO) test --locked --all-features --test operators -- --nocapture --test-threads=1 console::api::large
+console-large: program
+	STREAMFLEET_TEST_WAITING=$(or $(JOBS),1000000) $(CARGO) test --locked --all-features --test operators -- --nocapture --test-threads=1 console::api::large
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --large $(or $(JOBS),1000000)
 
 deploy-check:
 	./deploy/check.sh

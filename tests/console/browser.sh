@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# usage: browser.sh [--quick] [--if-possible] [--pictures]
+# usage: browser.sh [--quick] [--if-possible] [--pictures] [--large N]
 #
-# Uses the console in a real Chromium, with the real program, a private Redis, and jobs in every state: opens every page at three widths and in
-# both themes, checks it with axe-core, and does every action. With --quick, every page is opened once, and the pages take turns at the widths
-# and themes. With --pictures, it also saves the pictures of the documentation to docs/pictures.
+# Uses the console in a real Chromium, with the real program, a private Redis, and jobs in every state: looks at every page in two languages, at
+# four widths and in two themes, checks it with axe-core, does every action, and lets sessions end and Redis go. With --quick, every page is
+# opened once, and looked at at two widths. With --large, N jobs wait, and only what depends on their number is checked. With --pictures, it also
+# saves the pictures of the documentation to docs/pictures.
 #
 # tools.sh gets Playwright from PyPI and axe-core from npm. Chromium is Debian's; Playwright downloads none. STREAMFLEET_BIN is the program; by
 # default, the newest build. STREAMFLEET_CHROMIUM is another Chromium. Pictures of pages that fail are in target/browser. Exit code 0: every check
@@ -12,13 +13,15 @@ set -euo pipefail
 # shellcheck source=tools.sh
 . "$(dirname "${BASH_SOURCE[0]}")/tools.sh"
 options=(--failures "${CARGO_TARGET_DIR:-$root/target}/browser")
-for each in "$@"; do
-  case $each in
+while [ $# -gt 0 ]; do
+  case $1 in
     --quick) options+=(--quick) ;;
-      --if-possible) is_optional=yes ;;
+    --if-possible) is_optional=yes ;;
     --pictures) options+=(--pictures "$root/docs/pictures") ;;
+    --large) options+=(--large "${2:?browser.sh --large needs a number of jobs}") && shift ;;
     *) sed -n 2p "${BASH_SOURCE[0]}" >&2; exit 2 ;;
   esac
+  shift
 done
 find_program
 find_server

@@ -1,11 +1,11 @@
-// A search for jobs: rows arrive while it looks, it says how far it is, and it can be stopped and continued.
+// A search: rows arrive while it looks, it says how far it is, and it can be stopped and continued.
 import { untrack } from 'svelte';
 import { Failure, send, type JobRow, type Schemas } from './client';
 import { lines } from './lines';
 import { freshness } from './live.svelte';
 
-type Progress = Schemas['JobSearchFacts'] & { found: number; next: string | null };
-type Line = { job: JobRow } | { progress: Progress } | { problem: Schemas['Problem'] };
+type Progress = Partial<Schemas['JobSearchFacts']> & { found: number; next: string | null };
+type Line = { progress: Progress } | { problem: Schemas['Problem'] };
 
 /** How many rows a search finds before it stops and waits to be continued. */
 const MOST = 5000;
@@ -13,8 +13,8 @@ const MOST = 5000;
 /** How often the rows on the screen change at most, in milliseconds. */
 const SHOWN_MS = 100;
 
-export class Find {
-  rows = $state.raw<JobRow[]>([]);
+export class Find<Row = JobRow> {
+  rows = $state.raw<Row[]>([]);
   state = $state<'idle' | 'looking' | 'stopped' | 'complete' | 'failed'>('idle');
   lookedAt = $state(0);
   of = $state<number | null>(null);
@@ -25,12 +25,19 @@ export class Find {
   #before = 0;
   #asked?: AbortController;
 
+  /** Finds what this list has, each in a line under `name`, and stops after so many. */
+  constructor(
+    private readonly list = '/api/v1/jobs',
+    private readonly name = 'job',
+    private readonly most = MOST,
+  ) {}
+
   /** Whether there is more to look at. */
   get canContinue(): boolean {
     return this.state !== 'looking' && this.state !== 'complete' && this.#next !== null;
   }
 
-  /** Begins a new search, with the parameters of `GET /api/v1/jobs`. */
+  /** Begins a new search, with the parameters of the list. */
   begin(query: URLSearchParams): void {
     this.#asked?.abort();
     Object.assign(this, { rows: [], lookedAt: 0, of: null, unread: [] });
@@ -61,8 +68,8 @@ export class Find {
     const query = new URLSearchParams(this.#query);
     if (this.#next) query.set('after', this.#next);
     // Rows since the last progress: continuing finds them again, so they are shown when the progress is known.
-    let found: JobRow[] = [];
-    let ready: JobRow[] = [];
+    let found: Row[] = [];
+    let ready: Row[] = [];
     let shownAt = 0;
     const show = () => {
       if (ready.length) this.rows = this.rows.concat(ready);
@@ -70,14 +77,14 @@ export class Find {
       shownAt = performance.now();
     };
     let last: Progress | undefined;
-    const most = this.rows.length + MOST;
+    const most = this.rows.length + this.most;
     try {
       const headers = { accept: 'application/x-ndjson' };
-      const response = await send(new Request(`/api/v1/jobs?${query}`, { headers, signal: asked.signal }));
+      const response = await send(new Request(`${this.list}?${query}`, { headers, signal: asked.signal }));
       for await (const line of lines<Line>(response)) {
         if ('problem' in line) throw new Failure(line.problem.status, line.problem.detail, line.problem.errors);
-        if ('job' in line) {
-          found.push(line.job);
+        if (!('progress' in line)) {
+          found.push((line as Record<string, Row>)[this.name]!);
           continue;
         }
         last = line.progress;
@@ -87,7 +94,7 @@ export class Find {
         if (performance.now() - shownAt > SHOWN_MS) show();
         if (this.rows.length + ready.length >= most && last.next) break;
       }
-      this.state = last?.complete ? 'complete' : 'stopped';
+      this.state = last && (last.complete ?? last.next === null) ? 'complete' : 'stopped';
       Object.assign(freshness, { atMs: Date.now(), failure: undefined });
     } catch (error) {
       if (!asked.signal.aborted) {
@@ -101,7 +108,7 @@ export class Find {
 
   #took(progress: Progress): void {
     this.#next = progress.next;
-    this.lookedAt = this.#before + progress.looked_at;
+    this.lookedAt = this.#before + (progress.looked_at ?? progress.found);
     this.of = progress.of ?? null;
     this.unread = progress.unread ?? [];
   }

@@ -28,10 +28,15 @@ export class Live<T> {
   #patience?: ReturnType<typeof setTimeout>;
   #asked?: AbortController;
 
-  /** Begins with the component that creates it, and ends with it. What `ask` reads of the state begins it anew. */
+  /**
+   * Begins with the component that creates it, and ends with it. What `ask` reads of the state begins it anew. How often it asks may
+   * depend on the last answer.
+   */
   constructor(
     private readonly ask: (signal: AbortSignal) => Promise<T>,
-    private readonly everyMs = 2000,
+    private readonly everyMs: number | ((data?: T) => number) = 2000,
+    /** Whether the header says how old it is. What stands beside the page is older or newer than the page. */
+    private readonly isPage = true,
   ) {
     $effect(() => {
       this.#begin();
@@ -43,6 +48,10 @@ export class Live<T> {
         failing.delete(this);
       };
     });
+  }
+
+  get #pauseMs(): number {
+    return typeof this.everyMs === 'number' ? this.everyMs : this.everyMs(this.data);
   }
 
   /** Whether the figures are old, as far as is known: if one request of the page gets no answer, the others will not either. */
@@ -87,8 +96,8 @@ export class Live<T> {
     this.failure = undefined;
     this.atMs = Date.now();
     this.#failures = 0;
-    Object.assign(freshness, { atMs: this.atMs, failure: undefined });
-    this.#again(this.everyMs);
+    if (this.isPage) Object.assign(freshness, { atMs: this.atMs, failure: undefined });
+    this.#again(this.#pauseMs);
     if (!failing.delete(this)) return;
     for (const other of failing) other.refresh();
   }
@@ -99,11 +108,11 @@ export class Live<T> {
     const { status } = this.failure;
     // A request that is wrong stays wrong, and says nothing about other figures.
     const isWrong = status >= 400 && status < 429 && status !== NO_ANSWER;
-    if (!isWrong) freshness.failure = this.failure;
+    if (this.isPage && !isWrong) freshness.failure = this.failure;
     this.#failures += 1;
     if (isWrong) return;
     failing.add(this);
-    const pause = this.failure.retryAfterMs ?? this.everyMs * 2 ** this.#failures;
+    const pause = this.failure.retryAfterMs ?? this.#pauseMs * 2 ** this.#failures;
     this.#again(Math.min(pause, MOST_MS) * (0.75 + Math.random() / 2));
   }
 

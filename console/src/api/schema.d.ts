@@ -1838,7 +1838,7 @@ export interface components {
              * @description `redis_full`, `paused`, `no_worker`, `pool_down`, `unserved_type`, `held` by a gate, `failing`, or `busy`.
              * @enum {string}
              */
-            kind: "redis_full" | "paused" | "no_worker" | "pool_down" | "unserved_type" | "held" | "busy";
+            kind: "redis_full" | "paused" | "no_worker" | "pool_down" | "unserved_type" | "held" | "failing" | "busy";
             /**
              * Format: int64
              * @description How long they take at this rate.
@@ -2701,11 +2701,11 @@ export interface components {
              * @description How many attempts it has used up.
              */
             attempts: number;
-            /** @description When this life of it began: when it was accepted or last replayed, if known. */
+            /** @description When this generation of it began: when it was accepted or last replayed, if known. */
             created?: string | null;
             /**
              * Format: int64
-             * @description When this life of it began, in milliseconds since 1970.
+             * @description When this generation of it began, in milliseconds since 1970.
              */
             created_ms?: number | null;
             /**
@@ -2727,7 +2727,7 @@ export interface components {
              * @description When it is due, in milliseconds since 1970.
              */
             due_ms?: number | null;
-            /** @description Its entry in a lane or a room, or its dead letter. */
+            /** @description Its entry in a lane or a waiting list, or its dead letter. */
             entry?: string | null;
             /** @description Its last error. */
             error?: string | null;

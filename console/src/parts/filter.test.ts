@@ -31,6 +31,14 @@ test('a change gets the filters but for queue and state', () => {
 
 test('a filter replaces one of its name unless there can be several', () => {
   const some = [{ name: 'queue', value: 'a' }, { name: 'state', value: 'dead' }];
-  expect(withFilter(some, { name: 'state', value: 'done' }).map(write)).toEqual(['queue:a', 'state:done']);
-  expect(withFilter(some, { name: 'queue', value: 'b' }).map(write)).toEqual(['queue:a', 'state:dead', 'queue:b']);
+  expect(withFilter(some, { name: 'state', value: 'done' }).map((each) => write(each))).toEqual(['queue:a', 'state:done']);
+  expect(withFilter(some, { name: 'queue', value: 'b' }).map((each) => write(each))).toEqual(['queue:a', 'state:dead', 'queue:b']);
+});
+
+test('another list has words of its own, and says what text without one is about', () => {
+  const words = { who: 'who', target: 'target' };
+  expect(read('who:ann', words, 'target')).toEqual({ name: 'who', value: 'ann' });
+  expect(read('payload.x=1', words, 'target')).toEqual({ name: 'target', value: 'payload.x=1' });
+  expect(write({ name: 'who', value: 'ann' }, words)).toBe('who:ann');
+  expect(filtersOf(new URLSearchParams('who=ann&where=a&queue=b'), words)).toEqual([{ name: 'who', value: 'ann' }]);
 });

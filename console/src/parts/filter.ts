@@ -8,8 +8,11 @@ export interface Filter {
   value: string;
 }
 
-// What people type before the colon. The first one of a parameter is what chips show.
-const WORDS: Record<string, string> = {
+/** What people type before the colon, with the parameter that it is. The first word of a parameter is what chips show. */
+export type FilterWords = Record<string, string>;
+
+/** The words of lists of jobs, which also take `payload.` and `h.`. A word that is no filter is a text to look for. */
+export const JOB_WORDS: FilterWords = {
   queue: 'queue',
   state: 'state',
   type: 'type',
@@ -21,36 +24,39 @@ const WORDS: Record<string, string> = {
   older: 'older_than',
   group: 'group',
   reason: 'reason',
+  gate: 'gate',
   kind: 'kind',
 };
 
-/** The words that can stand before a colon. */
-export const FILTER_WORDS = Object.keys(WORDS);
-
 const MANY = new Set(['queue', 'where', 'header']);
 
-/** Reads what was typed. A word that is no filter is a text to look for. */
-export function read(typed: string): Filter | undefined {
+/** Reads what was typed. What is no filter is one of the parameter `plain`. */
+export function read(typed: string, words = JOB_WORDS, plain = 'text'): Filter | undefined {
   const text = typed.trim();
   if (!text) return undefined;
+  if (words !== JOB_WORDS) return readWord(text, words, plain);
   if (/^payload\.[^=<>!]+([=<>!]|$)/.test(text)) return { name: 'where', value: text };
   if (/^(h|header)\.[^=]+=/.test(text)) return { name: 'header', value: text.replace(/^(h|header)\./, '') };
+  return readWord(text, words, plain);
+}
+
+function readWord(text: string, words: FilterWords, plain: string): Filter {
   const [, word, value] = /^(\w+):(.+)$/s.exec(text) ?? [];
-  const name = word && WORDS[word.toLowerCase()];
-  return name && value ? { name, value: value.trim() } : { name: 'text', value: text };
+  const name = word && words[word.toLowerCase()];
+  return name && value ? { name, value: value.trim() } : { name: plain, value: text };
 }
 
 /** What a chip shows: typing it again gives the same filter. */
-export function write({ name, value }: Filter): string {
+export function write({ name, value }: Filter, words = JOB_WORDS): string {
   if (name === 'where') return value;
   if (name === 'header') return `h.${value}`;
-  const word = FILTER_WORDS.find((word) => WORDS[word] === name) ?? name;
+  const word = Object.keys(words).find((word) => words[word] === name) ?? name;
   return `${word}:${value}`;
 }
 
 /** The filters of an address. */
-export function filtersOf(query: URLSearchParams): Filter[] {
-  const known = new Set(['where', 'header', ...Object.values(WORDS)]);
+export function filtersOf(query: URLSearchParams, words = JOB_WORDS): Filter[] {
+  const known = new Set([...(words === JOB_WORDS ? ['where', 'header'] : []), ...Object.values(words)]);
   return [...query].filter(([name, value]) => known.has(name) && value !== '').map(([name, value]) => ({ name, value }));
 }
 

@@ -20,5 +20,7 @@ test('addresses of the earlier console lead to the pages that took their place',
   const moved = match(['queues', 'mail', 'campaigns', '0b5ff109', 'pause']);
   expect([moved?.page.path, moved?.named.task]).toEqual(['queues/:queue/tasks/:task', '0b5ff109']);
   expect(match(['queues', 'mail', 'jobs', 'order-7', 'replay'])?.named).toMatchObject({ queue: 'mail', job: 'order-7' });
+  expect(match(['queues', 'mail', 'dead'], new URLSearchParams('group=f00d'))?.named).toEqual({ queue: 'mail', group: 'f00d' });
+  expect(match(['queues', 'mail', 'dead'], new URLSearchParams('view=letters&group=f00d'))?.named).toEqual({ queue: 'mail' });
   expect(match(['incidents', '0b5ff109'])?.named).toEqual({ incident: '0b5ff109' });
 });

@@ -19,28 +19,31 @@ export interface Page {
 
 // A page declares the props that its path names, so each component has another type.
 const page = (load: () => Promise<{ default: unknown }>) => load as Page['load'];
-const coming = page(() => import('../pages/coming/Coming.svelte'));
 
 export const PAGES: Page[] = [
   { path: '', load: page(() => import('../pages/overview/Overview.svelte')), nav: { label: 'nav.overview', icon: 'overview', keys: 'g o' } },
-  { path: 'incidents', load: coming, nav: { label: 'nav.incidents', icon: 'incident', keys: 'g i' } },
+  { path: 'incidents', load: page(() => import('../pages/incidents/Incidents.svelte')), nav: { label: 'nav.incidents', icon: 'incident', keys: 'g i' } },
   { path: 'jobs', load: page(() => import('../pages/jobs/Jobs.svelte')), nav: { label: 'nav.jobs', icon: 'job', group: 'nav.operate', keys: 'g j' } },
-  { path: 'running', load: coming, nav: { label: 'nav.running', icon: 'running', group: 'nav.operate', keys: 'g r' } },
-  { path: 'dead', load: coming, nav: { label: 'nav.dead', icon: 'dead', group: 'nav.operate', keys: 'g d' } },
-  { path: 'decisions', load: coming, nav: { label: 'nav.decisions', icon: 'decision', group: 'nav.operate', keys: 'g e' } },
-  { path: 'tasks', load: coming, nav: { label: 'nav.tasks', icon: 'task', group: 'nav.operate', keys: 'g t' } },
-  { path: 'gates', load: coming, nav: { label: 'nav.gates', icon: 'gate', group: 'nav.operate', keys: 'g g' } },
-  { path: 'recurring', load: coming, nav: { label: 'nav.cron', icon: 'cron', group: 'nav.fleet', keys: 'g c' } },
-  { path: 'workers', load: coming, nav: { label: 'nav.workers', icon: 'worker', group: 'nav.fleet', keys: 'g w' } },
-  { path: 'audit', load: coming, nav: { label: 'nav.audit', icon: 'audit', group: 'nav.fleet', keys: 'g a' } },
-  { path: 'submit', load: coming, nav: { label: 'nav.submit', icon: 'submit', group: 'nav.fleet', keys: 'g s' }, role: 'submitter' },
-  { path: 'queues/:queue', load: coming, under: '' },
-  { path: 'queues/:queue/jobs/:job', load: coming, under: 'jobs' },
-  { path: 'queues/:queue/dead', load: coming, under: 'dead' },
-  { path: 'queues/:queue/dead/groups/:group', load: coming, under: 'dead' },
-  { path: 'queues/:queue/dead/:letter', load: coming, under: 'dead' },
-  { path: 'queues/:queue/tasks/:task', load: coming, under: 'tasks' },
-  { path: 'incidents/:incident', load: coming, under: 'incidents' },
+  { path: 'running', load: page(() => import('../pages/running/Running.svelte')), nav: { label: 'nav.running', icon: 'running', group: 'nav.operate', keys: 'g r' } },
+  { path: 'dead', load: page(() => import('../pages/dead/Dead.svelte')), nav: { label: 'nav.dead', icon: 'dead', group: 'nav.operate', keys: 'g d' } },
+  { path: 'decisions', load: page(() => import('../pages/decisions/Decisions.svelte')), nav: { label: 'nav.decisions', icon: 'decision', group: 'nav.operate', keys: 'g e' } },
+  { path: 'tasks', load: page(() => import('../pages/tasks/Tasks.svelte')), nav: { label: 'nav.tasks', icon: 'task', group: 'nav.operate', keys: 'g t' } },
+  { path: 'gates', load: page(() => import('../pages/gates/Gates.svelte')), nav: { label: 'nav.gates', icon: 'gate', group: 'nav.operate', keys: 'g g' } },
+  { path: 'recurring', load: page(() => import('../pages/recurring/Recurring.svelte')), nav: { label: 'nav.cron', icon: 'cron', group: 'nav.fleet', keys: 'g c' } },
+  { path: 'workers', load: page(() => import('../pages/workers/Workers.svelte')), nav: { label: 'nav.workers', icon: 'worker', group: 'nav.fleet', keys: 'g w' } },
+  { path: 'redis', load: page(() => import('../pages/redis/Redis.svelte')), nav: { label: 'nav.redis', icon: 'redis', group: 'nav.fleet', keys: 'g m' } },
+  { path: 'audit', load: page(() => import('../pages/audit/Audit.svelte')), nav: { label: 'nav.audit', icon: 'audit', group: 'nav.fleet', keys: 'g a' } },
+  { path: 'submit', load: page(() => import('../pages/submit/Submit.svelte')), nav: { label: 'nav.submit', icon: 'submit', group: 'nav.fleet', keys: 'g s' }, role: 'submitter' },
+  { path: 'queues/:queue', load: page(() => import('../pages/queue/Queue.svelte')), under: '' },
+  { path: 'queues/:queue/jobs/:job', load: page(() => import('../pages/job/Job.svelte')), under: 'jobs' },
+  { path: 'queues/:queue/dead', load: page(() => import('../pages/dead/Dead.svelte')), under: 'dead' },
+  { path: 'queues/:queue/dead/groups/:group', load: page(() => import('../pages/dead/Group.svelte')), under: 'dead' },
+  { path: 'queues/:queue/dead/:letter', load: page(() => import('../pages/dead/Letter.svelte')), under: 'dead' },
+  { path: 'queues/:queue/tasks/:task', load: page(() => import('../pages/tasks/Task.svelte')), under: 'tasks' },
+  { path: 'incidents/:incident', load: page(() => import('../pages/incidents/Incident.svelte')), under: 'incidents' },
+  { path: 'alerts', load: page(() => import('../pages/incidents/Alerts.svelte')), role: 'operator', under: 'incidents' },
+  { path: 'workers/:worker', load: page(() => import('../pages/workers/Worker.svelte')), under: 'workers' },
+  { path: 'jobs/:job', load: page(() => import('../pages/job/Find.svelte')), under: 'jobs' },
 ];
 
 /** Addresses of the earlier console, which stand in bookmarks and messages, each with the page that took its place. */
@@ -69,7 +72,10 @@ function named(path: string, segments: string[]): Record<string, string> | undef
 }
 
 /** Finds the page of an address, with what its segments name. Pages that stand first win. */
-export function match(segments: string[]): { page: Page; named: Record<string, string> } | undefined {
+export function match(segments: string[], query = new URLSearchParams()): { page: Page; named: Record<string, string> } | undefined {
+  // The earlier console had the groups of dead letters in queries.
+  const group = query.size === 1 && query.get('group');
+  if (group && named('queues/:queue/dead', segments)) return match([...segments, 'groups', group]);
   const paths = [...PAGES.map(({ path }) => [path, path] as const), ...MOVED];
   for (const [path, to] of paths) {
     const found = named(path, segments);

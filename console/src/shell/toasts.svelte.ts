@@ -4,6 +4,8 @@ export interface Toast {
   text: string;
   tone: 'good' | 'bad';
   undo?: () => Promise<unknown>;
+  /** What was done cannot be taken back, but the rest of it can be stopped. */
+  stop?: () => Promise<unknown>;
 }
 
 /** How long a toast stays. One that can be undone stays longer. */
@@ -13,11 +15,11 @@ const UNDO_MS = 15_000;
 let last = 0;
 export const toasts = $state<Toast[]>([]);
 
-/** Says what was done. `undo` takes it back. */
-export function say(text: string, options: { tone?: Toast['tone']; undo?: Toast['undo'] } = {}): void {
+/** Says what was done. `undo` takes it back, and `stop` keeps a task from going on. */
+export function say(text: string, options: { tone?: Toast['tone']; undo?: Toast['undo']; stop?: Toast['stop'] } = {}): void {
   const id = ++last;
-  toasts.push({ id, text, tone: options.tone ?? 'good', undo: options.undo });
-  if (options.tone !== 'bad') setTimeout(() => close(id), options.undo ? UNDO_MS : STAYS_MS);
+  toasts.push({ id, text, ...options, tone: options.tone ?? 'good' });
+  if (options.tone !== 'bad') setTimeout(() => close(id), options.undo || options.stop ? UNDO_MS : STAYS_MS);
 }
 
 export function close(id: number): void {

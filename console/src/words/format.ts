@@ -26,6 +26,13 @@ export function bytes(value: number | null | undefined): string {
   return `${value} B`;
 }
 
+/** A rate, in the unit that makes it at least one: `200/s`, `12/m`, `1/h`. */
+export function rate(perSecond: number | null | undefined): string {
+  if (perSecond == null) return '–';
+  const [seconds, unit] = perSecond >= 1 || !perSecond ? [1, 's'] : perSecond * 60 >= 1 ? [60, 'm'] : [3600, 'h'];
+  return `${short(perSecond * seconds)}/${unit}`;
+}
+
 const UNITS: [number, string][] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'm'], [1000, 's']];
 
 /** A duration: `340ms`, `2h 5m`, `23h`. The second unit is left out where it says little. */
@@ -40,6 +47,13 @@ export function duration(ms: number | null | undefined): string {
   if (unit === 's' && ms < 10_000) return `${cut(ms / 1000)}s`;
   return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;
 }
+
+/** The distances between durations that people count in: 1, 2 or 5 of a unit, and parts of an hour. In milliseconds. */
+export const DURATION_STEPS = [
+  ...[1, 2, 5, 10, 20, 50, 100, 200, 500],
+  ...[1, 2, 5, 10, 15, 30].flatMap((count) => [count * 1000, count * 60_000]),
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 720].map((hours) => hours * 3_600_000),
+].sort((one, other) => one - other);
 
 const pad = (value: number) => String(value).padStart(2, '0');
 
@@ -57,11 +71,17 @@ export function instant(ms: number): string {
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(ms)} ${zone}`;
 }
 
+/** What a program wrote, without the exit status around it. */
+export function withoutStatus(error: string | null | undefined): string {
+  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '');
+  return text || (error ?? '');
+}
+
 /** The line of an error that says most: the exception, without the exit status before it. */
 export function exception(error: string | null | undefined): string {
-  const text = (error ?? '').replace(/^exit status:? \d+:\s*/i, '').replace(/\s*exit status:? \d+\s*$/i, '') || (error ?? '');
-  const known = text.split('\n').map((line) => line.trim()).filter(Boolean);
+  const known = withoutStatus(error).split('\n').map((line) => line.trim()).filter(Boolean);
   const named = known.filter((line) => !/^(File "|at |Traceback|#\d|\^+$|\.\.\.)/.test(line));
-  const thrown = named.findLast((line) => /^[\w.\\]*(Error|Exception|Warning|Timeout)\b/.test(line));
-  return thrown ?? named[0] ?? known[0] ?? '';
+  // The last cause of a chain is the first that went wrong.
+  const thrown = named.findLast((line) => /^(Caused by: )?[\w.\\$]*(Error|Exception|Warning|Timeout)\b/.test(line));
+  return (thrown ?? named[0] ?? known[0] ?? '').replace(/^Caused by: /, '');
 }

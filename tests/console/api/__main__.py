@@ -109,6 +109,7 @@ def check(lines, program, server, spectral, folder):
         try:
             stage = Stage(programs, program, server)
             stage.fill()
+            stage.twist()
             document = Document(fetched(stage))
             path = pathlib.Path(folder) / "openapi.json"
             path.write_text(json.dumps(document.content, indent=1))

@@ -5,8 +5,6 @@ It is evaluated through the debugger, as a console of developer tools would do. 
 
 import json
 
-# What must not be found. The others, such as `moderate`, are opinions about style.
-SEVERE = ("serious", "critical")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 OPTIONS = {"resultTypes": ["violations"], "runOnly": {"type": "tag", "values": RULES}}
 
@@ -17,20 +15,20 @@ class Axe:
     def __init__(self, path):
         with open(path, encoding="utf-8") as file:
             self.script = file.read()
+        # The debugger of each page.
+        self._debuggers = {}
 
     def findings(self, page):
         """Yields what is wrong with a page, in the elements where it is."""
-        debugger = page.context.new_cdp_session(page)
-        try:
+        debugger = self._debuggers.get(page)
+        if debugger is None:
+            debugger = self._debuggers[page] = page.context.new_cdp_session(page)
+        if evaluated(debugger, "typeof axe") == "undefined":
             evaluated(debugger, f"{self.script}\n;undefined")
-            run = f"axe.run(document, {json.dumps(OPTIONS)}).then(found => JSON.stringify(found.violations))"
-            violations = json.loads(evaluated(debugger, run))
-        finally:
-            debugger.detach()
-        for violation in violations:
-            if violation["impact"] in SEVERE:
-                places = [node["html"][:120] for node in violation["nodes"][:3]]
-                yield f"{violation['impact']}: {violation['id']}: {violation['help']}: {' | '.join(places)}"
+        run = f"axe.run(document, {json.dumps(OPTIONS)}).then(found => JSON.stringify(found.violations))"
+        for violation in json.loads(evaluated(debugger, run)):
+            places = [f"{node['html'][:160]} ({'; '.join(each['message'] for each in node['any'][:1])})" for node in violation["nodes"][:3]]
+            yield f"{violation['impact']}: {violation['id']}: {violation['help']}: {' | '.join(places)}"
 
 
 def evaluated(debugger, expression):

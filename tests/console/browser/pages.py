@@ -1,87 +1,93 @@
-"""Every page of the console, with the jobs that the stage submitted."""
+"""Every page of the console, with what the stage has. The pages are those of `console/src/shell/pages.ts`, so that no new one is forgotten."""
 
+import json
+import pathlib
+import re
 from urllib.parse import quote
 
-# What the address bar may have: the path, and the status if it is not 200.
-MISSING = ("/queues/orders/jobs/nobody-knows-it", 404)
+from proof.process import Wrong
+
+CONSOLE = pathlib.Path(__file__).parents[3] / "console"
+# A page of the table: its path, and what loads it.
+PAGE = re.compile(r"\{ path: '([^']*)', load: (\w+)")
+NAMED = re.compile(r":(\w+)")
+
+# Further addresses of a page, besides that of MAIN.
+MORE = {
+    "jobs": ["?state=dead", "?queue=mail&where=payload.to%3Dann3%40example.com", "?id_prefix=nobody-has-it", "?state=done&type=order.import"],
+    "queues/:queue": [{"queue": "mail"}, {"queue": "imports"}],
+    "queues/:queue/jobs/:job": [
+        {"job": "report-november"},
+        {"job": "later-5"},
+        {"job": "sync-1"},
+        {"job": "payment-2"},
+        {"queue": "mail", "job": "mail-3"},
+        {"queue": "mail", "job": "hostile-1"},
+        {"queue": "mail", "job": "hostile-2"},
+    ],
+    "queues/:queue/dead": [{"queue": "mail"}],
+}
 
 
-def every(stage):
-    """Returns the addresses of all pages, with the status of each."""
-    letters = stage.streamfleet("dead", "list", "--queue", "mail", "-o", "name").split()
-    malformed = stage.streamfleet("dead", "list", "--queue", "mail", "--dead-reason", "malformed", "-o", "name").split()
-    decision = stage.streamfleet("dead", "list", "--queue", "orders", "--dead-reason", "needs_decision", "-o", "name").split()
-    campaign = stage.streamfleet("tasks", "list", "--queue", "mail", "-o", "name").split()[0]
-    letter = next(each for each in letters if each not in malformed)
-    incident = stage.incidents()["dead_group"]
-    paths = [
-        "/",
-        *(f"/queues/orders?tab={tab}" for tab in ("waiting", "running", "delayed", "scheduled", "retrying", "done", "dead")),
-        "/queues/mail",
-        "/queues/imports?tab=waiting",
-        "/queues/orders/jobs/order-3",
-        "/queues/orders/jobs/report-november",
-        "/queues/orders/jobs/later-5",
-        "/queues/orders/jobs/sync-1",
-        "/queues/orders/jobs/payment-2",
-        "/queues/mail/jobs/mail-3",
-        "/queues/mail/jobs/hostile-1",
-        "/jobs",
-        "/jobs?state=done&type=order.import",
-        "/jobs?queue=mail&where=" + quote("payload.to=ann3@example.com", safe=""),
-        "/running",
-        "/dead",
-        "/queues/mail/dead",
-        "/queues/mail/dead?letters=all",
-        f"/queues/mail/dead/{letter}",
-        f"/queues/mail/dead/{malformed[0]}",
-        f"/queues/orders/dead/{decision[0]}",
-        "/campaigns",
-        "/queues/mail/campaigns",
-        f"/queues/mail/campaigns/{campaign}",
-        "/decisions",
-        "/incidents",
-        "/incidents?tab=over",
-        f"/incidents/{incident}",
-        f"/incidents/{incident}/ack",
-        "/alerts",
-        "/gates",
-        "/gates?queue=imports",
-        "/recurring",
-        "/workers",
-        "/submit",
-        "/submit?queue=orders&job=later-5",
-        "/audit",
-        "/queues/orders/jobs/later-5/cancel",
-        "/queues/orders/jobs/later-5/run-now",
-        "/queues/orders/jobs/later-5/reschedule",
-        "/queues/orders/jobs/later-5/edit",
-        "/queues/orders/jobs/payment-2/steps/charge/decide?verdict=done",
-        f"/queues/mail/dead/{letter}/replay",
-        f"/queues/mail/dead/{letter}/edit",
-        f"/queues/mail/dead/{letter}/drop",
-        "/queues/mail/campaigns/plan",
-        "/queues/mail/dead-drop",
-        f"/queues/mail/campaigns/{campaign}/pause",
-        "/queues/orders/gates/pause?gate=queue",
-        "/queues/orders/gates/limit?gate=type%3Awebhook.call",
-        "/queues/orders/recurring/nightly",
-        "/queues/imports/bulk/cancel",
-        "/queues/imports/bulk/move",
-        "/queues/orders/bulk/run-now",
-    ]
-    return [*((path, 200) for path in paths), MISSING, ("/queues/Or%20ders", 422)]
+def table():
+    """Returns the paths of all pages."""
+    paths = PAGE.findall((CONSOLE / "src/shell/pages.ts").read_text(encoding="utf-8"))
+    if not paths:
+        raise Wrong("console/src/shell/pages.ts has no line `{ path: '…', load: …`")
+    return [path for path, _ in paths]
 
 
-# Pages that need no login.
-OPEN = [("/login", 200)]
+def patterns():
+    """Returns an expression for each page, which matches its addresses."""
+    return {path: re.compile("/" + NAMED.sub("[^/]+", path)) for path in table()}
 
-# The pictures of the documentation: the name, the page, the width, the height and the theme.
-PICTURES = [
-    ("console-overview", "/", 1280, 900, "light"),
-    ("console-queue", "/queues/orders", 1280, 1100, "light"),
-    ("console-job", "/queues/orders/jobs/report-november", 1280, 900, "dark"),
-    ("console-dead", "/queues/mail/dead?type=mail.send", 1280, 800, "light"),
-    ("console-decision", "/queues/orders/jobs/payment-2", 1280, 900, "light"),
-    ("console-small", "/", 360, 740, "dark"),
-]
+
+class Pages:
+    """The addresses of all pages. What is not listed here, such as tabs, is found by its links."""
+
+    def __init__(self, stage, is_twisted=True):
+        letters = {each["id"]: each for queue in ("mail", "orders") for each in listed(stage, "dead", "list", "--queue", queue)}
+        sent, charged = letters["mail-3"], letters["payment-2"]
+        worker = listed(stage, "workers")[0]["consumer"]
+        task = listed(stage, "tasks", "list", "--queue", "mail")[0]["id"]
+        self._main = {"queue": "orders", "job": "order-3", "worker": worker, "incident": stage.incidents()["dead_group"]}
+        self._of_mail = {"queue": "mail", "group": sent["fingerprint"], "letter": sent["letter"], "task": task}
+        self._more = {**MORE, "queues/:queue/dead/:letter": [{"queue": "orders", "letter": charged["letter"]}]}
+        if is_twisted:
+            twisted, malformed = letters["hostile-2"], next(each for each in letters.values() if each["kind"] == "malformed")
+            self._more["queues/:queue/dead/groups/:group"] = [{"group": twisted["fingerprint"]}]
+            self._more["queues/:queue/dead/:letter"] += [{"letter": each["letter"]} for each in (twisted, malformed)]
+
+    def address(self, path, values=()):
+        """Returns an address of a page. It names these values, and otherwise those of the stage."""
+        names = NAMED.findall(path)
+        known = {**self._main, **(self._of_mail if {*names} & {"group", "letter", "task"} else {}), **dict(values)}
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise Wrong(f"the stage has nothing for {missing} of the page {path}: see tests/console/browser/pages.py")
+        return "/" + NAMED.sub(lambda name: quote(known[name[1]], safe=""), path)
+
+    def every(self):
+        """Returns the addresses of all pages."""
+        found = []
+        for path in table():
+            found.append(self.address(path))
+            for each in self._more.get(path, ()):
+                found.append(self.address(path) + each if isinstance(each, str) else self.address(path, each))
+        return found
+
+
+def listed(stage, *words):
+    """Returns what a command of the program lists."""
+    return json.loads(stage.streamfleet(*words, "-o", "json"))["items"]
+
+
+# The pictures of the documentation: the name, the page, and what of its path is not that of the stage's main values.
+PICTURES = {
+    "overview": ("", {}),
+    "jobs": ("jobs", {}),
+    "queue": ("queues/:queue", {}),
+    "job": ("queues/:queue/jobs/:job", {"job": "report-november"}),
+    "decision": ("queues/:queue/jobs/:job", {"job": "payment-2"}),
+    "group": ("queues/:queue/dead/groups/:group", {}),
+}

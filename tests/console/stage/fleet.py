@@ -21,6 +21,8 @@ SOON = 120
 DEAD = 12
 # What a hostile producer writes. A page that takes it for HTML runs it, which the browser reports.
 HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>{{7*7}}'
+# What reverses the text around it, what a terminal or a parser takes for a command, and what has no place to break.
+TWISTED = f"\u202egnp.live\u2066\u200f {HOSTILE} \x1b[31mred\x07\x01 {'W' * 600}"
 
 # An incident that is over: the real ones last longer than this check.
 OVER = {
@@ -47,7 +49,7 @@ class Stage:
         self.redis_port, self.port = free_ports(2)
         self.url = f"http://127.0.0.1:{self.port}"
         self.logins, self.people, self.tokens = self.folder / "logins", {}, {}
-        self.sink = Sink()
+        self.sink, self._refused = Sink(), []
         self._start_redis(redis_server)
         for queue in ("orders", "mail", "imports"):
             self._history(queue)
@@ -86,7 +88,7 @@ class Stage:
     def refusals(self):
         """Returns what Redis refused to a login so far. Nothing may be refused, not even what a client ignores."""
         log = self.redis("--json", "ACL", "LOG")
-        return [f"{each['username']}: {each['reason']}: {each['object']}" for each in json.loads(log)]
+        return self._refused + [f"{each['username']}: {each['reason']}: {each['object']}" for each in json.loads(log)]
 
     def get(self, path):
         """Returns the status of a page without a login, or None if nothing answers."""
@@ -133,10 +135,6 @@ class Stage:
         self._bulk("orders", [{"type": "payment.settle", "id": f"payment-{n}", "payload": {"order": n, "cents": 1999}} for n in range(1, 5)])
         self._bulk("mail", [mail(n) for n in range(1, DEAD + 1)])
         self._bulk("imports", [{"type": "order.import", "id": f"import-{n}", "payload": order(n)} for n in range(1, 13)])
-        lane = "sf:{mail}:jobs"
-        hostile = ["payload", json.dumps({"note": HOSTILE}), "h.tenant", HOSTILE, "tracking", "all"]
-        self.redis("XADD", lane, "*", "type", "cache.warm", "id", "hostile-1", *hostile)
-        self.redis("XADD", lane, "*", "type", HOSTILE, "payload", HOSTILE)
         for queue, state, count in [
             ("orders", "done", 30),
             ("orders", "running", 1),
@@ -144,7 +142,7 @@ class Stage:
             ("orders", "scheduled", 8),
             ("orders", "waiting", 4),
             ("orders", "dead", 4),
-            ("mail", "dead", DEAD + 1),
+            ("mail", "dead", DEAD),
             ("imports", "waiting", 12),
         ]:
             self.until_state(queue, state, count)
@@ -154,6 +152,16 @@ class Stage:
         self.redis("XADD", "sf:alerts:{alerts}:past", "*", "incident", json.dumps(OVER))
         rules = ["--rate", "1/h", "--yes", "--detach", "--reason", "the mail server is repaired"]
         self.streamfleet("dead", "replay", "--queue", "mail", "--type", "mail.send", "--where", "payload.to=ann7@example.com", *rules)
+
+    def twist(self):
+        """Submits what a hostile producer writes, and waits until it is dead."""
+        lane = "sf:{mail}:jobs"
+        (self.folder / "twisted").write_text(f"ValueError: {TWISTED}\n", encoding="utf-8")
+        hostile = ["payload", json.dumps({"note": HOSTILE, "more": TWISTED}, ensure_ascii=False), "h.tenant", HOSTILE, "h.note", TWISTED]
+        self.redis("XADD", lane, "*", "type", "cache.warm", "id", "hostile-1", "tracking", "all", *hostile)
+        self.redis("XADD", lane, "*", "type", "text.twist", "id", "hostile-2", *hostile)
+        self.redis("XADD", lane, "*", "type", HOSTILE, "payload", HOSTILE)
+        self.until_state("mail", "dead", DEAD + 2)
 
     def repair(self):
         """Removes the cause of which the jobs of the type `mail.send` die."""
@@ -183,8 +191,20 @@ class Stage:
         users = self.logins / "users.acl"
         users.write_text(users.read_text() + "user stage on >stage ~* &* +@all\n")
         limits = ["--maxmemory", "256mb", "--maxmemory-policy", "noeviction", "--save", "", "--appendonly", "no"]
-        self.programs.start("redis", [redis_server, "--bind", "127.0.0.1", "--port", self.redis_port, "--aclfile", users, *limits])
+        self._redis = [redis_server, "--bind", "127.0.0.1", "--port", self.redis_port, "--aclfile", users, *limits]
+        self.restart_redis()
+
+    def restart_redis(self):
+        """Starts Redis with what it has last saved."""
+        self.redis_process = self.programs.start("redis", self._redis)
         until("redis", lambda: answers(self.redis_port), SOON)
+
+    def kill_redis(self):
+        """Saves what Redis has, and kills it."""
+        self._refused = self.refusals()
+        self.redis("SAVE")
+        self.redis_process.kill()
+        self.redis_process.wait()
 
     def _serve(self, name, login, words, **settings):
         """Starts a command of the program in the background, with a login to Redis and further settings."""

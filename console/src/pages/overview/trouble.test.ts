@@ -1,7 +1,9 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import type { Incident, Queue } from '../../api/client';
 import { hourOf } from './history';
 import { troubles } from './trouble';
+
+vi.hoisted(() => vi.stubGlobal('location', new URL('http://console/')));
 
 const incident = (values: Partial<Incident>): Incident => ({
   id: 'a',

@@ -2,6 +2,7 @@
 import type { Incident, Queue } from '../../api/client';
 import { causeText } from '../../parts/Cause.svelte';
 import { exception } from '../../words/format';
+import { saidOf, severity } from '../incidents/incident';
 
 export type Severity = 'bad' | 'warn' | 'known';
 
@@ -18,7 +19,6 @@ export interface Trouble {
   incident?: Incident;
 }
 
-const WARNS = new Set(['backlog', 'needs_decision', 'queue_paused', 'task_stopped', 'campaign_stopped']);
 const ORDER: Record<Severity, number> = { bad: 0, warn: 1, known: 2 };
 // What an incident calls what a queue gives as its cause.
 const KINDS: Record<string, string> = { paused: 'queue_paused', redis_full: 'redis_memory', held: 'backlog' };
@@ -27,7 +27,7 @@ const KINDS: Record<string, string> = { paused: 'queue_paused', redis_full: 'red
 function lineOf(incident: Incident, queues: Queue[]): string {
   const cause = queues.find((queue) => queue.queue === incident.queue)?.cause;
   const isSame = cause && (KINDS[cause.kind] ?? cause.kind) === incident.kind && (!cause.type || cause.type === incident.type);
-  return isSame ? causeText(cause) : incident.detail;
+  return isSame ? causeText(cause) : saidOf(incident);
 }
 
 export function troubles(incidents: Incident[], queues: Queue[], nowMs: number): Trouble[] {
@@ -35,7 +35,7 @@ export function troubles(incidents: Incident[], queues: Queue[], nowMs: number):
     const isKnown = incident.acknowledged != null && incident.acknowledged.until_ms > nowMs;
     return {
       id: incident.id,
-      severity: isKnown ? 'known' : WARNS.has(incident.kind) ? 'warn' : 'bad',
+      severity: isKnown ? 'known' : severity(incident),
       kind: incident.kind,
       queue: incident.queue ?? null,
       type: incident.type,

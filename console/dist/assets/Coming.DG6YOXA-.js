@@ -1,1 +1,0 @@
-import{d as e,dt as t,i as n,mt as r,pt as i,q as a,t as o}from"./Empty.BPcOm7pB.js";import"./legacy.C2E-CyoU.js";function s(s,c){r(c,!1),e();{let e=t(()=>n(`coming.title`)),r=t(()=>n(`coming.text`));o(s,{icon:`task`,get title(){return a(e)},get text(){return a(r)}})}i()}export{s as default};

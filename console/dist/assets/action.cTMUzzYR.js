@@ -1,0 +1,1 @@
+function e(e,t){return{about:e,...t}}export{e as t};

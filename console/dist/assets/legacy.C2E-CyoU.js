@@ -1,1 +1,0 @@
-import{_t as e}from"./Empty.BPcOm7pB.js";e();
