@@ -1,0 +1,1 @@
+export{t as default}from"./Jobs.B3m8G-60.js";
