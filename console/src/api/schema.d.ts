@@ -1841,7 +1841,7 @@ export interface components {
             kind: "redis_full" | "paused" | "no_worker" | "pool_down" | "unserved_type" | "held" | "failing" | "busy";
             /**
              * Format: int64
-             * @description How long they take at this rate.
+             * @description How long they take at this rate, if it is known when the queue is empty.
              */
             lasts_ms?: number | null;
             /**
@@ -3293,6 +3293,8 @@ export interface components {
              */
             backlog?: number | null;
             cause?: components["schemas"]["Cause"] | null;
+            /** @description Why its jobs wait: at most ten causes, the worst first. */
+            causes?: components["schemas"]["Cause"][];
             /** @description How many consumers its groups have. */
             consumers?: number | null;
             /**
