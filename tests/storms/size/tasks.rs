@@ -306,7 +306,10 @@ impl Stage {
 
     /// Pauses, resumes or stops a task.
     fn change(&self, how: &str, queue: &Queue, id: &str) {
-        let output = self.command(&["tasks", how, id, "--queue", queue.name().as_str()]).output(SOME_TIME);
+        let mut args = vec!["tasks", how, id, "--queue", queue.name().as_str()];
+        // It would wait for the end.
+        args.extend((how == "resume").then_some("--detach"));
+        let output = self.command(&args).output(SOME_TIME);
         assert_eq!(output.code, Some(0), "{how}: {output:?}");
     }
 
