@@ -199,6 +199,8 @@ async fn a_job_and_the_names_of_a_filter_are_found() {
     assert_eq!(limited["queues"], json!(["mail"]));
     let servers = console.get("servers").await.ok(200);
     assert!(servers["items"][0]["used_memory_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{servers}");
+    send(console.ask_as("viewer", Method::GET, "servers")).await.ok(200);
+    send(console.ask_as("limited", Method::GET, "servers")).await.problem(403);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,6 +218,8 @@ async fn what_counts_as_an_incident_is_shown_without_addresses() {
     assert_eq!(shown["sinks"], json!([{"name": "ops", "kind": "slack"}]));
     assert_eq!((&shown["rules"]["every_ms"], &shown["wrong"]), (&json!(3_600_000), &Value::Null));
     assert!(!answer.text.contains("hooks.example.com"), "{answer:?}");
-    send(console.ask_as("viewer", Method::GET, "alerts")).await.problem(403);
+    for other in ["viewer", "limited"] {
+        send(console.ask_as(other, Method::GET, "alerts")).await.problem(403);
+    }
     assert_eq!(console.get("session").await.ok(200)["environment"], "staging");
 }
