@@ -34,8 +34,14 @@ const MAX_VALUES: usize = 5;
 /// … how long a value may be, …
 const MAX_VALUE_BYTES: usize = 120;
 
-/// … and how deep it may be in the payload.
+/// … how deep it may be in the payload, …
 const MAX_DEPTH: usize = 3;
+
+/// … how long the name of its column may be, …
+const MAX_COLUMN_BYTES: usize = 200;
+
+/// … and how many values of one letter are compared. Whoever submits jobs chooses their payloads and headers.
+const MAX_CELLS: usize = 200;
 
 /// A group of dead letters.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -55,8 +61,8 @@ pub struct GroupDetail {
     pub letters: Vec<Letter>,
     /// How many letters the columns are about, at most 100.
     pub sampled: usize,
-    /// The values of payloads and headers that these letters have, those first in which they differ. Empty for those who may not see
-    /// payloads.
+    /// The values of payloads and headers that these letters have, those first in which they differ. At most 200 values of each letter
+    /// are compared, and only those whose column has a name of at most 200 bytes. Empty for those who may not see payloads.
     pub columns: Vec<Column>,
 }
 
@@ -110,15 +116,15 @@ pub async fn group(
         // They were edited later, and so they are newer than the last death.
         letters = newest(queue, search).await?;
     }
-    let rows: Vec<_> = letters.iter().filter_map(seen).collect();
+    let (sampled, columns) = columns(letters.iter().filter_map(seen));
     Ok(GroupDetail {
         queue: queue.name().to_string(),
         group: Group::from(found),
         hourly: counted.remove(name).unwrap_or([0; PARTS]).to_vec(),
         span,
         letters: letters.iter().take(SHOWN).map(Letter::of).collect(),
-        sampled: rows.len(),
-        columns: columns(&rows),
+        sampled,
+        columns,
     })
 }
 
@@ -137,14 +143,13 @@ async fn newest(queue: &Queue, mut search: LetterSearch<'_>) -> Result<Vec<DeadL
     Ok(letters)
 }
 
-/// The columns of these payloads and headers, those with the most different values first.
-fn columns(rows: &[(Value, BTreeMap<String, String>)]) -> Vec<Column> {
-    let mut found: BTreeMap<String, BTreeMap<String, usize>> = BTreeMap::new();
+/// Counts these letters, and returns the columns of their payloads and headers, those with the most different values first. Only one of
+/// the letters is decoded at a time.
+fn columns(rows: impl Iterator<Item = (Value, BTreeMap<String, String>)>) -> (usize, Vec<Column>) {
+    let (mut sampled, mut found) = (0, BTreeMap::<String, BTreeMap<String, usize>>::new());
     for (payload, headers) in rows {
-        let mut cells = BTreeMap::new();
-        collect("payload", payload, MAX_DEPTH, &mut cells);
-        cells.extend(headers.iter().map(|(name, value)| (format!("h.{name}"), cut(value))));
-        for (column, value) in cells {
+        sampled += 1;
+        for (column, value) in cells(&payload, &headers) {
             *found.entry(column).or_default().entry(value).or_default() += 1;
         }
     }
@@ -158,17 +163,30 @@ fn columns(rows: &[(Value, BTreeMap<String, String>)]) -> Vec<Column> {
     };
     let mut columns: Vec<Column> = found.into_iter().map(column).collect();
     // A value that some letters lack is a difference, too.
-    let differs = |column: &Column| column.distinct + usize::from(column.present < rows.len());
+    let differs = |column: &Column| column.distinct + usize::from(column.present < sampled);
     columns.sort_by_key(|column| std::cmp::Reverse(differs(column)));
     columns.truncate(MAX_COLUMNS);
-    columns
+    (sampled, columns)
 }
 
-/// Collects the values at the leaves of a payload by their paths. What is deeper is a value as a whole.
+/// The values of one letter by their columns, as many as are compared: its headers, and then the leaves of its payload.
+fn cells(payload: &Value, headers: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let is_short = |(name, _): &(&String, &String)| "h.".len() + name.len() <= MAX_COLUMN_BYTES;
+    let headers = headers.iter().filter(is_short).take(MAX_CELLS);
+    let mut cells = headers.map(|(name, value)| (format!("h.{name}"), cut(value))).collect();
+    collect("payload", payload, MAX_DEPTH, &mut cells);
+    cells
+}
+
+/// Collects the values at the leaves of a payload by their paths, until there are enough. What is deeper is a value as a whole.
 fn collect(path: &str, value: &Value, depth: usize, cells: &mut BTreeMap<String, String>) {
+    if cells.len() >= MAX_CELLS {
+        return;
+    }
     match value {
         Value::Object(members) if depth > 0 => {
-            for (name, value) in members {
+            let is_short = |(name, _): &(&String, &Value)| path.len() + 1 + name.len() <= MAX_COLUMN_BYTES;
+            for (name, value) in members.iter().filter(is_short) {
                 collect(&format!("{path}.{name}"), value, depth - 1, cells);
             }
         }
@@ -200,7 +218,8 @@ mod tests {
             let headers = BTreeMap::from([("tenant".to_owned(), "9".to_owned())]);
             (json!({"customer": customer, "to": {"region": region}, "kind": "gift"}), headers)
         };
-        let found = columns(&[row(1, "eu"), row(2, "eu"), row(3, "us")]);
+        let (sampled, found) = columns([row(1, "eu"), row(2, "eu"), row(3, "us")].into_iter());
+        assert_eq!(sampled, 3);
         let names: Vec<(&str, usize)> = found.iter().map(|one| (&*one.column, one.distinct)).collect();
         let want = [("payload.customer", 3), ("payload.to.region", 2), ("h.tenant", 1), ("payload.kind", 1)];
         assert_eq!(names, want);
@@ -209,7 +228,22 @@ mod tests {
 
     #[test]
     fn a_long_value_is_cut_between_two_letters() {
-        let found = columns(&[(json!({"text": "ü".repeat(200)}), BTreeMap::new())]);
+        let (_, found) = columns([(json!({"text": "ü".repeat(200)}), BTreeMap::new())].into_iter());
         assert_eq!(found[0].values[0].value, format!("{}…", "ü".repeat(60)));
+    }
+    #[test]
+    fn what_a_letter_adds_is_bounded() {
+        let many = |what: &str| (0..3000).map(|nth| (format!("{what}{nth}"), json!(nth))).collect::<Value>();
+        let long = "k".repeat(30 * 1024);
+        let names = |payload: Value, headers: BTreeMap<String, String>| {
+            cells(&payload, &headers).into_keys().collect::<Vec<_>>()
+        };
+        let under_long = json!({&long: many("leaf"), "kind": "gift"});
+        assert_eq!(names(under_long, BTreeMap::from([(long.clone(), "9".to_owned())])), ["payload.kind"]);
+        let longest = "k".repeat(MAX_COLUMN_BYTES - "payload.".len());
+        assert_eq!(names(json!({&longest: 1}), BTreeMap::new()), [format!("payload.{longest}")]);
+        let headers = (0..3000).map(|nth| (format!("tenant{nth}"), "9".to_owned())).collect();
+        assert_eq!(names(many("leaf"), headers).len(), MAX_CELLS);
+        assert_eq!(names(many("leaf"), BTreeMap::new()).len(), MAX_CELLS);
     }
 }

@@ -9,7 +9,9 @@ use streamfleet_operations as operations;
 use streamfleet_service::alerts::Config;
 use utoipa_axum::routes;
 
+use crate::console::access::{Person, Role};
 use crate::console::app_state::AppState;
+use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 
 pub(super) fn routes() -> Routes {
@@ -23,7 +25,7 @@ struct Alerting {
     rules: Option<AlertRules>,
     /// Where messages go.
     sinks: Vec<AlertSink>,
-    /// Why a sink cannot be used; null if all can.
+    /// Why a sink cannot be used, in the words of `check`, which may name a file; null if all can.
     wrong: Option<String>,
 }
 
@@ -65,17 +67,20 @@ struct AlertSink {
 }
 
 /// Shows the alerts of this console's configuration.
+///
+/// It needs the role on all queues, which the configuration is about.
 #[utoipa::path(get, path = "/api/v1/alerts", tag = "incidents",
     responses((status = 200, description = "What is configured", body = Alerting)))]
-async fn get_alerting(State(app): State<AppState>) -> Json<Alerting> {
+async fn get_alerting(State(app): State<AppState>, person: Person) -> Result<Json<Alerting>, Problem> {
+    person.check_about(Role::Operator, None)?;
     let config = app.effective().config.alerts.as_ref();
     let sinks = config.iter().flat_map(|config| &config.sinks);
     let sinks = sinks.map(|(name, sink)| AlertSink { name: name.to_string(), kind: sink.kind.as_str() });
-    Json(Alerting {
+    Ok(Json(Alerting {
         rules: config.map(AlertRules::from),
         sinks: sinks.collect(),
         wrong: app.effective().alerts().err().map(|invalid| invalid.to_string()),
-    })
+    }))
 }
 
 impl From<&Config> for AlertRules {

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::pin::pin;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -25,9 +27,9 @@ use utoipa_axum::routes;
 
 use super::jobs::SEARCH_FOR;
 use super::privacy::View;
-use super::query::{PageParams, QueryParams, QueuesParams};
+use super::query::{PageParams, QueryParams, QueuesParams, wrong};
 use super::stats::SinceParams;
-use super::work_limits::{Work, within};
+use super::work_limits::{Held, Work, within};
 use crate::console::access::Person;
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
@@ -37,7 +39,19 @@ use crate::console::routes::Routes;
 const AT_ONCE: usize = 8;
 
 /// The most items of one queue.
-const MOST: u64 = 1000;
+const MOST: usize = 1000;
+
+/// The most items that a page may leave out before it begins.
+const MOST_BEFORE: usize = 10_000;
+
+/// How much memory an item takes, about.
+const ITEM_BYTES: usize = 1024;
+
+/// The most samples of an answer, …
+const MOST_SAMPLES: usize = 75_000;
+
+/// … and how much memory each takes: as it is stored, as it is listed, and as text.
+const SAMPLE_BYTES: usize = 1536;
 
 /// The most jobs of one queue that wait for a decision.
 const MOST_DECISIONS: u64 = 200;
@@ -87,24 +101,28 @@ struct Gathered<T> {
     unread: Vec<String>,
 }
 
-/// Takes the items of several queues together. A queue that cannot be read does not hide the others.
-async fn gather<T>(reading: Vec<impl Future<Output = (Queue, Result<Vec<T>, Error>)>>) -> Gathered<T> {
-    let read: Vec<_> = stream::iter(reading).buffered(AT_ONCE).collect().await;
+/// Takes the items of several queues together. A queue that cannot be read does not hide the others. `keep` leaves the items that are
+/// needed, whenever those of a queue were added.
+async fn gather<T>(
+    reading: Vec<impl Future<Output = (Queue, Result<Vec<T>, Error>)>>,
+    keep: impl Fn(&mut Vec<T>),
+) -> Gathered<T> {
     let mut gathered = Gathered { items: Vec::new(), unread: Vec::new() };
-    for (queue, read) in read {
+    let mut reading = pin!(stream::iter(reading).buffered(AT_ONCE));
+    while let Some((queue, read)) = reading.next().await {
         match read {
             Ok(items) => gathered.items.extend(items),
             Err(error) => gathered.unread.push(format!("{}: {error}", queue.name())),
         }
+        keep(&mut gathered.items);
     }
     gathered
 }
 
 impl<T: Serialize> Gathered<T> {
-    /// The page that a request asks for.
-    fn page(mut self, asked: &PageParams) -> Result<Everywhere<T>, Problem> {
-        let next = cut(&mut self.items, asked)?;
-        Ok(self.listed(next))
+    fn page(mut self, window: Window) -> Everywhere<T> {
+        let next = window.cut(&mut self.items);
+        self.listed(next)
     }
 
     fn listed(self, next: Option<String>) -> Everywhere<T> {
@@ -113,19 +131,57 @@ impl<T: Serialize> Gathered<T> {
     }
 }
 
-/// Leaves the items of the page that a request asks for. Returns where the next page begins.
-fn cut<T>(items: &mut Vec<T>, asked: &PageParams) -> Result<Option<String>, Problem> {
-    let from = asked.after::<usize>()?.unwrap_or(0).min(items.len());
-    let most = usize::try_from(asked.limit()).unwrap_or(usize::MAX);
-    let next = (items.len() - from > most).then(|| (from + most).to_string());
-    items.drain(..from);
-    items.truncate(most);
-    Ok(next)
+/// Which items of a list are a page.
+#[derive(Debug, Clone, Copy)]
+struct Window {
+    from: usize,
+    limit: usize,
+}
+
+impl Window {
+    /// The page that a request asks for.
+    fn of(asked: &PageParams) -> Result<Self, Problem> {
+        let from = asked.after::<usize>()?.unwrap_or(0);
+        if from > MOST_BEFORE {
+            let why = format!("a page begins after at most {MOST_BEFORE} items: name fewer queues");
+            return Err(wrong("after", why));
+        }
+        Ok(Self { from, limit: usize::try_from(asked.limit()).unwrap_or(usize::MAX) })
+    }
+
+    /// How many items tell what the page has, and whether it is the last one.
+    fn end(self) -> usize {
+        self.from.saturating_add(self.limit).saturating_add(1)
+    }
+
+    /// Leaves the items of the page. Returns where the next page begins.
+    fn cut<T>(self, items: &mut Vec<T>) -> Option<String> {
+        let from = self.from.min(items.len());
+        let next = (items.len() - from > self.limit).then(|| (from + self.limit).to_string());
+        items.drain(..from);
+        items.truncate(self.limit);
+        next
+    }
 }
 
 /// The queues that a list is about.
 async fn queues(app: &AppState, person: &Person, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
     Ok(of.visible(app, person).await?.into_iter().map(|name| app.queue(name)).collect())
+}
+
+/// Waits for the turn of a list, and notes the memory that it takes: for the items that are kept, and for those of the queues that are
+/// read at once. Returns its place and its queues.
+async fn begin(
+    app: &AppState,
+    person: &Person,
+    of: &QueuesParams,
+    window: Window,
+) -> Result<(Held, Vec<Queue>), Problem> {
+    let place = app.work_limits().overview().await?;
+    let queues = queues(app, person, of).await?;
+    let most = (queues.len() * MOST).min(window.end() + AT_ONCE * MOST);
+    app.work_limits().hold(most * ITEM_BYTES)?;
+    Ok((place, queues))
 }
 
 /// A group of dead letters, with its queue.
@@ -148,8 +204,9 @@ async fn list_all_groups(
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
+    let window = Window::of(&asked)?;
     let read = |queue: Queue| async move {
-        let read = dead::groups(&queue, MOST).await.map(|page| {
+        let read = dead::groups(&queue, MOST as u64).await.map(|page| {
             let name = queue.name().to_string();
             page.items
                 .into_iter()
@@ -158,10 +215,13 @@ async fn list_all_groups(
         });
         (queue, read)
     };
-    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
-    let mut found = gather(reading).await;
-    found.items.sort_by_key(|item| Reverse((item.group.count, item.group.last_ms)));
-    View::of(&person, &app).json(&found.page(&asked)?)
+    let (_place, queues) = begin(&app, &person, &of, window).await?;
+    let keep = |items: &mut Vec<QueueDeadGroup>| {
+        items.sort_by_key(|item| Reverse((item.group.count, item.group.last_ms)));
+        items.truncate(window.end());
+    };
+    let found = gather(queues.into_iter().map(read).collect(), keep).await;
+    View::of(&person, &app).json(&found.page(window))
 }
 
 /// A job that waits for a decision about one of its steps.
@@ -186,6 +246,7 @@ async fn list_decisions(
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
+    let window = Window::of(&asked)?;
     let _permit = app.work_limits().begin(Work::Search)?;
     let stop = Shutdown::new();
     let read = |queue: Queue| {
@@ -196,9 +257,12 @@ async fn list_decisions(
         }
     };
     let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
-    let mut found = within(SEARCH_FOR, (&stop, app.stopping()), gather(reading)).await;
-    found.items.sort_by_key(|item| item.letter.died_ms);
-    View::of(&person, &app).json(&found.page(&asked)?)
+    let keep = |items: &mut Vec<WaitingDecision>| {
+        items.sort_by_key(|item| item.letter.died_ms);
+        items.truncate(window.end());
+    };
+    let found = within(SEARCH_FOR, (&stop, app.stopping()), gather(reading, keep)).await;
+    View::of(&person, &app).json(&found.page(window))
 }
 
 /// The jobs of a queue that wait.
@@ -236,14 +300,31 @@ async fn list_all_tasks(
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
+    let window = Window::of(&asked)?;
     let read = |queue: Queue| async move {
-        let read = tasks::list(&queue, None, MOST).await.map(|page| page.items);
+        let read = newest_tasks(&queue, window.end().min(MOST)).await;
         (queue, read)
     };
-    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
-    let mut found = gather(reading).await;
-    found.items.sort_by_key(|task| Reverse(task.created_ms));
-    View::of(&person, &app).json(&found.page(&asked)?)
+    let (_place, queues) = begin(&app, &person, &of, window).await?;
+    let keep = |items: &mut Vec<TaskReport>| {
+        items.sort_by_key(|task| Reverse(task.created_ms));
+        items.truncate(window.end());
+    };
+    let found = gather(queues.into_iter().map(read).collect(), keep).await;
+    View::of(&person, &app).json(&found.page(window))
+}
+
+/// The newest tasks of a queue, at least this many if there are. Those that cannot be read are passed over.
+async fn newest_tasks(queue: &Queue, least: usize) -> Result<Vec<TaskReport>, Error> {
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = tasks::list(queue, after.as_ref(), least as u64).await?;
+        found.extend(page.items);
+        after = page.next.and_then(|next| next.parse().ok());
+        if after.is_none() || found.len() >= least {
+            return Ok(found);
+        }
+    }
 }
 
 /// A gate, with its queue.
@@ -264,6 +345,7 @@ async fn list_all_gates(
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
+    let window = Window::of(&asked)?;
     let read = |queue: Queue| async move {
         let read = gates::list(&queue).await.map(|(page, _)| {
             let name = queue.name().to_string();
@@ -271,8 +353,10 @@ async fn list_all_gates(
         });
         (queue, read)
     };
-    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
-    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
+    let (_place, queues) = begin(&app, &person, &of, window).await?;
+    let keep = |items: &mut Vec<QueueGate>| items.truncate(window.end());
+    let found = gather(queues.into_iter().map(read).collect(), keep).await;
+    View::of(&person, &app).json(&found.page(window))
 }
 
 type AllRecurring = Everywhere<RecurringJob>;
@@ -285,12 +369,15 @@ async fn list_all_recurring(
     person: Person,
     QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
 ) -> Result<Json<Value>, Problem> {
+    let window = Window::of(&asked)?;
     let read = |queue: Queue| async move {
         let read = cron::list(&queue, 3).await.map(|page| page.items);
         (queue, read)
     };
-    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
-    View::of(&person, &app).json(&gather(reading).await.page(&asked)?)
+    let (_place, queues) = begin(&app, &person, &of, window).await?;
+    let keep = |items: &mut Vec<RecurringJob>| items.truncate(window.end());
+    let found = gather(queues.into_iter().map(read).collect(), keep).await;
+    View::of(&person, &app).json(&found.page(window))
 }
 
 /// The samples of one queue, oldest first.
@@ -303,21 +390,67 @@ struct QueueSamples {
 type AllSamples = Everywhere<QueueSamples>;
 
 /// Lists the samples of several queues, for charts.
+///
+/// An answer has at most 75,000 samples, one a minute: those of 24 hours of 50 queues, say.
 #[utoipa::path(get, path = "/api/v1/stats", tag = "queues", params(QueuesParams, SinceParams, PageParams),
     responses((status = 200, description = "A page of queues with their samples", body = AllSamples)))]
 async fn list_all_samples(
     State(app): State<AppState>,
     person: Person,
     QueryParams((of, time, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<AllSamples>, Problem> {
+    let window = Window::of(&asked)?;
     let read = |queue: Queue| async move {
         let read = stats::samples(&queue, time.since)
             .await
             .map(|page| vec![QueueSamples { queue: queue.name().to_string(), samples: page.items }]);
         (queue, read)
     };
+    let _place = app.work_limits().overview().await?;
     let mut queues = queues(&app, &person, &of).await?;
-    let next = cut(&mut queues, &asked)?;
-    let found = gather(queues.into_iter().map(read).collect()).await;
-    View::of(&person, &app).json(&found.listed(next))
+    let next = window.cut(&mut queues);
+    app.work_limits().hold(samples_of(queues.len(), time.since)? * SAMPLE_BYTES)?;
+    let found = gather(queues.into_iter().map(read).collect(), |_| ()).await;
+    // Figures hide nothing, and take much less memory than as values.
+    Ok(Json(found.listed(next)))
+}
+
+/// How many samples so many queues may have of this time.
+fn samples_of(queues: usize, since: Duration) -> Result<usize, Problem> {
+    let each = usize::try_from(since.as_secs() / 60).unwrap_or(usize::MAX).saturating_add(1);
+    let samples = queues.saturating_mul(each);
+    if samples > MOST_SAMPLES {
+        let why = format!(
+            "{queues} queues have up to {samples} samples of this time, and an answer has at most {MOST_SAMPLES}: ask for fewer queues, or \
+             for a shorter time"
+        );
+        return Err(wrong("limit", why));
+    }
+    Ok(samples)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_the_same_if_only_the_items_up_to_its_end_are_kept() {
+        let all: Vec<u32> = (0..10).collect();
+        for (from, limit, next) in [(0, 3, Some("3")), (6, 3, Some("9")), (7, 3, None), (12, 3, None)] {
+            let window = Window { from, limit };
+            let (mut whole, mut kept) = (all.clone(), all.clone());
+            kept.truncate(window.end());
+            assert_eq!(window.cut(&mut kept).as_deref(), next);
+            window.cut(&mut whole);
+            assert_eq!((&kept, kept.len()), (&whole, 10_usize.saturating_sub(from).min(limit)));
+        }
+    }
+
+    #[test]
+    fn the_samples_of_an_answer_are_bounded() {
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(samples_of(50, day).ok(), Some(72_050));
+        assert!(samples_of(53, day).is_err());
+        assert!(samples_of(500, Duration::from_secs(3600)).is_ok());
+    }
 }

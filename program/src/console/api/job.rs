@@ -22,7 +22,7 @@ use super::query::{self, QueryParams};
 use super::revision::Revision;
 use super::weight::{hold_decoded, hold_fields};
 use super::work_limits::Work;
-use crate::console::access::{Mask, Person};
+use crate::console::access::{Mask, Person, Role};
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -73,7 +73,10 @@ async fn get_job(
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
-    let configured: Vec<QueueName> = app.effective().config.queues.keys().cloned().collect();
+    let configured = app.effective().config.queues.keys();
+    // A remark on a queue that nobody serves names others.
+    let configured: Vec<QueueName> =
+        configured.filter(|name| person.may(Role::Viewer, name)).cloned().collect();
     let job = jobs::status((app.broker(), &configured[..]), (&queue, &status), input).await?;
     if let Some(remark) = &job.remark {
         tracing::warn!(remark, "a job is shown without its payload");

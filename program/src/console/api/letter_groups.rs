@@ -24,7 +24,7 @@ use crate::console::problem::Problem;
 use crate::console::routes::Routes;
 
 /// The largest payload that is compared with others of its group.
-const MAX_COMPARED: usize = 64 * 1024;
+const MAX_COMPARED: usize = 8 * 1024;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -53,6 +53,8 @@ async fn list_groups(
 }
 
 /// Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ.
+///
+/// Payloads of more than 8 KiB are not compared.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups/{group}", tag = "dead letters",
     responses((status = 200, description = "The group", body = GroupDetail)))]
 async fn get_group(

@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde::Serialize;
 use serde_json::Value;
 use streamfleet::Queue;
-use streamfleet::job::{Envelope, GateName, JobId, JobType, State as JobState};
+use streamfleet::job::{GateName, JobId, JobType, State as JobState};
 use streamfleet_engine::admin::{Holdings, Status};
 use streamfleet_operations as operations;
 use streamfleet_operations::gates::Standing;
@@ -62,36 +62,46 @@ async fn get_prospects(
 ) -> Result<Json<Value>, Problem> {
     let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
     let status = found(&app, &queue, &id).await?;
-    let fields = app.work_limits().read(queue.fields(&status)).await?.ok().flatten();
-    let prospects = Prospects::read(&app, (&queue, &status), fields.as_ref()).await;
+    let prospects = Prospects::read(&app, (&queue, &status)).await?;
     View::of(&person, &app).json(&prospects)
 }
 
 impl Prospects {
     /// Reads them. What cannot be read is missing: the rest is worth seeing without it.
-    async fn read(app: &AppState, (queue, status): (&Queue, &Status), fields: Option<&Envelope>) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] with the status 429 if too many requests read payloads.
+    async fn read(app: &AppState, (queue, status): (&Queue, &Status)) -> Result<Self, Problem> {
         let prospects = Self { now_ms: status.now.as_ms(), ..Self::default() };
         if status.state.is_final() {
-            return prospects;
+            return Ok(prospects);
         }
-        let number = |name: &str| -> Option<u64> {
-            std::str::from_utf8(fields?.get(name.as_bytes())?).ok()?.parse().ok()
-        };
+        let [timeout_ms, expires_at_ms] = app.work_limits().read(numbers(queue, status)).await?;
         let job_type = status.job_type.parse::<JobType>().ok();
         let section = job_type.as_ref().and_then(|name| app.effective().config.types.get(name));
         // That of a type with steps is for one step.
         let of_type = section.filter(|section| section.steps.is_none());
         let of_type = of_type.map(|section| millis(section.policy.timeout));
-        let timeout_ms = number("timeout_ms").or(of_type);
+        let timeout_ms = timeout_ms.or(of_type);
         if status.state == JobState::Running {
-            return Self { started_ms: started(app, queue, status).await, timeout_ms, ..prospects };
+            return Ok(Self { started_ms: started(app, queue, status).await, timeout_ms, ..prospects });
         }
         let paused = match &job_type {
             Some(job_type) => paused(queue, status, job_type).await,
             None => None,
         };
-        Self { timeout_ms, expires_at_ms: number("expires_at_ms"), paused, ..prospects }
+        Ok(Self { timeout_ms, expires_at_ms, paused, ..prospects })
     }
+}
+
+/// The timeout of a job and when it expires, as its fields have them. Its payload comes with these, and is kept only while it is the
+/// turn of this request to read.
+async fn numbers(queue: &Queue, status: &Status) -> [Option<u64>; 2] {
+    let Ok(Some(fields)) = queue.fields(status).await else { return [None; 2] };
+    let number =
+        |name: &str| -> Option<u64> { std::str::from_utf8(fields.get(name.as_bytes())?).ok()?.parse().ok() };
+    ["timeout_ms", "expires_at_ms"].map(number)
 }
 
 /// When the running attempt began, as its worker reported it.

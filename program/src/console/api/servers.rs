@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::failure::redis;
 use super::privacy::View;
-use crate::console::access::Person;
+use crate::console::access::{Person, Role};
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::console::routes::Routes;
@@ -51,9 +51,12 @@ struct ServerReport {
 }
 
 /// Lists the servers of Redis: the only one, or those of a cluster that have slots.
+///
+/// It needs the role on all queues, which the servers have together.
 #[utoipa::path(get, path = "/api/v1/servers", tag = "console",
     responses((status = 200, description = "The servers", body = ServerList)))]
 async fn list_servers(State(app): State<AppState>, person: Person) -> Result<Json<Value>, Problem> {
+    person.check_about(Role::Viewer, None)?;
     let listed = app.broker().servers().await.map_err(redis("the servers cannot be asked"))?;
     let Listed { found, missing } = listed;
     let facts = ServerFacts { unread: missing.iter().map(ToString::to_string).collect() };

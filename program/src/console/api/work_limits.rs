@@ -32,7 +32,7 @@ const MIB: usize = 1 << 20;
 /// How much of it a search takes: a page of what it reads.
 const SEARCH_BYTES: usize = 16 * MIB;
 
-/// How long a request waits for its turn to read payloads.
+/// How long a request waits for its turn to read payloads, or what all queues have.
 const READ_WITHIN: Duration = Duration::from_secs(2);
 
 /// Less than this is not counted.
@@ -90,6 +90,7 @@ pub(in crate::console) struct WorkLimits {
     changes: Arc<Permits>,
     batches: Arc<Permits>,
     reads: Arc<Permits>,
+    overviews: Arc<Permits>,
     memory: Arc<Permits>,
     streams: Arc<Permits>,
     tasks: Arc<Permits>,
@@ -204,6 +205,7 @@ impl Default for WorkLimits {
             batches: Permits::new(16, 8, "bodies with many jobs arrive"),
             // Redis ends a connection to which it owes 256 MB, and with it the requests of everybody.
             reads: Permits::new(6, 3, "requests read payloads"),
+            overviews: Permits::new(8, 4, "requests read what all queues have"),
             memory: Arc::new(Permits {
                 most: MOST_BYTES,
                 most_of_one: MOST_BYTES_OF_ONE,
@@ -252,6 +254,16 @@ impl WorkLimits {
     pub(in crate::console) async fn read<T>(&self, work: impl Future<Output = T>) -> Result<T, Problem> {
         let _place = self.reads.take_within(&asker().name, READ_WITHIN).await?;
         Ok(work.await)
+    }
+
+    /// Takes a place to read what all queues have, when it is the turn of this request. Pages in several tabs ask for that again and again,
+    /// so they wait and are not refused at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Problem`] with the status 429 if too many others read for too long.
+    pub(in crate::console) async fn overview(&self) -> Result<Held, Problem> {
+        self.overviews.take_within(&asker().name, READ_WITHIN).await
     }
 
     /// Notes that this request takes so much memory from now on, until its answer is sent.

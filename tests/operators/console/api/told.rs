@@ -170,3 +170,18 @@ async fn what_a_producer_wrote_is_told_as_it_is_and_never_as_a_document() {
         assert!(policy.starts_with("default-src 'none'; script-src 'self'; "), "{policy}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_a_job_waiting_tells_nothing_of_other_queues_to_those_who_may_not_see_them() {
+    let server = RedisServer::start();
+    let console = Console::start_with(&server, "[queues.default]\n").await;
+    let fleet = Running::start(&server.url(), quick(1), Acts::well());
+    console.submit("mail", &json!({"type": "test", "id": "lost"})).await;
+    let path = "queues/mail/jobs/lost";
+    until_async("the other queue to have a worker", SOON, async || {
+        get(&console, "admin", path).await.json()["unserved"] == "no live worker serves the queue mail"
+    })
+    .await;
+    assert_eq!(get(&console, "limited", path).await.json()["unserved"], json!(null));
+    fleet.stop().await;
+}
