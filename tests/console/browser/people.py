@@ -114,7 +114,7 @@ def two_operators(visit):
             watch.page.locator(f"{DRAWER} form").wait_for()
         ann.page.locator(REASON_FIELD).fill("ann looks into it")
         ann.page.locator(SEND).click()
-        ann.page.locator(".toast.good").wait_for()
+        ann.page.locator(".toast.good", has_text="paused").wait_for()
         bob.expected = {409}
         bob.page.locator(REASON_FIELD).fill("bob, too")
         bob.page.locator(SEND).click()
@@ -123,7 +123,7 @@ def two_operators(visit):
         if "operator" not in said:
             yield f"the second person is not told who has paused it: {said}"
         bob.page.locator(SEND).click()
-        bob.page.locator(".toast.good").wait_for()
+        bob.page.locator(".toast.good", has_text="paused").wait_for()
         ann.page.locator(".toast button", has_text="Undo").click()
         ann.page.locator(".toast", has_text="Undone").wait_for()
         yield from ann.complaints() + bob.complaints()
