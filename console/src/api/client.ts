@@ -47,13 +47,15 @@ function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Sends a request as this person. If the session has ended, it asks for the login and goes on. What only reads waits for a console that
- * is too busy.
+ * Sends a request as this person. If the session has ended, it asks for the login and goes on; a change that has the token of an
+ * earlier session is sent again with that of the present one. What only reads waits for a console that is too busy.
  */
 export async function send(request: Request): Promise<Response> {
+  let isAgain = false;
   for (let busy = 0; ; ) {
     const sent = request.clone();
-    if (request.method !== 'GET') sent.headers.set('X-CSRF-Token', session.csrf);
+    const token = session.csrf;
+    if (request.method !== 'GET') sent.headers.set('X-CSRF-Token', token);
     const response = await fetch(sent).catch((error: unknown) => {
       if (request.signal.aborted) throw error;
       throw new Failure(0, error instanceof Error ? error.message : String(error));
@@ -64,6 +66,10 @@ export async function send(request: Request): Promise<Response> {
       continue;
     }
     const failure = await Failure.of(response);
+    if (response.status === 403 && request.method !== 'GET' && !isAgain) {
+      isAgain = true;
+      if (await session.hasOtherToken(token)) continue;
+    }
     busy += 1;
     if (response.status !== 429 || request.method !== 'GET' || busy > TRIES) throw failure;
     await pause(failure.retryAfterMs ?? 1000, request.signal);

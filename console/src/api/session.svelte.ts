@@ -27,14 +27,34 @@ class Session {
     return this.may(role) || Object.values(this.person?.queues ?? {}).some((has) => rank(has) >= rank(role));
   }
 
-  /** Asks who is logged in. Returns false if nobody is. */
+  /**
+   * Asks who is logged in. Returns false if nobody is. If it is another person than before, the page begins anew, and this never
+   * returns: what the former one has begun is not done with the rights of the new one.
+   */
   async load(): Promise<boolean> {
     const response = await fetch('/api/v1/session', { headers: { accept: 'application/json' } });
     if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
-    this.known = (await response.json()) as Schemas['Session'];
-    if (!this.known.person) return false;
-    this.person = this.known.person;
-    return true;
+    const known = (await response.json()) as Schemas['Session'];
+    if (this.person && known.person && known.person.name !== this.person.name) {
+      location.reload();
+      return new Promise(() => {});
+    }
+    this.known = known;
+    this.person = known.person ?? this.person;
+    return Boolean(known.person);
+  }
+
+  /** Whether another tab has begun another session of the same person since this token was taken, so that it is worth another try. */
+  async hasOtherToken(token: string): Promise<boolean> {
+    return (await this.load().catch(() => false)) && this.csrf !== token;
+  }
+
+  /** Begins or ends the session; `undefined` if nothing answers. */
+  async #change(method: 'POST' | 'DELETE', body?: string): Promise<Response | undefined> {
+    const token = this.csrf;
+    const headers = { 'content-type': 'application/json', 'X-CSRF-Token': token };
+    const response = await fetch('/api/v1/session', { method, headers, body }).catch(() => undefined);
+    return response?.status === 403 && (await this.hasOtherToken(token)) ? this.#change(method, body) : response;
   }
 
   /** Shows the login, and waits for it to succeed or for the request to be given up. */
@@ -54,9 +74,7 @@ class Session {
    * not, if it fails.
    */
   async logIn(sent: { name: string; password: string } | { key: string }): Promise<'wrong' | 'wait' | 'failed' | undefined> {
-    const headers = { 'content-type': 'application/json', 'X-CSRF-Token': this.csrf };
-    const request = fetch('/api/v1/session', { method: 'POST', headers, body: JSON.stringify(sent) });
-    const response = await request.catch(() => undefined);
+    const response = await this.#change('POST', JSON.stringify(sent));
     if (response?.status === 401 || response?.status === 422) return 'wrong';
     if (response?.status === 429) return 'wait';
     if (!response?.ok || !(await this.load())) return 'failed';
@@ -67,7 +85,7 @@ class Session {
 
   /** Ends the session, and leads to the login. */
   async logOut(): Promise<void> {
-    await fetch('/api/v1/session', { method: 'DELETE', headers: { 'X-CSRF-Token': this.csrf } });
+    await this.#change('DELETE');
     location.reload();
   }
 }

@@ -1,4 +1,6 @@
-// Filters that a person has saved under a name, in this browser, for one list.
+// Filters that a person has saved under a name, in this browser, for one list. Another person does not see them.
+import { session } from '../api/session.svelte';
+
 export interface View {
   name: string;
   query: string;
@@ -16,7 +18,7 @@ export class Views {
   }
 
   get #key(): string {
-    return `streamfleet.views.${this.list}`;
+    return `streamfleet.views.${this.list}.${session.person?.name ?? ''}`;
   }
 
   save(name: string, query: string): void {

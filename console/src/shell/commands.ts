@@ -1,12 +1,11 @@
 // What the palette offers: pages, what is known by its name, jobs by their ids, and what this person may do.
 import { taskTitle } from '../actions/ChangeTask.svelte';
-import { session } from '../api/session.svelte';
 import type { IconName } from '../parts/Icon.svelte';
 import { t, words } from '../words/words.svelte';
 import { fit } from './fit';
 import { help } from './help.svelte';
 import { known } from './known.svelte';
-import { PAGES } from './pages';
+import { mayOpen, PAGES } from './pages';
 import { router, to, toWith } from './router.svelte';
 import { theme, type Theme } from './theme.svelte';
 
@@ -22,7 +21,7 @@ export interface Command {
 const go = (id: string, kind: string, icon: IconName, text: string, href: string): Command => ({ id, kind, icon, text, run: () => router.go(href) });
 
 function pages(): Command[] {
-  const shown = PAGES.filter((page) => page.nav && (!page.role || session.mayAnywhere(page.role)));
+  const shown = PAGES.filter((page) => page.nav && mayOpen(page));
   return shown.map((page) => ({ ...go(`page ${page.path}`, t('palette.page'), page.nav!.icon, t(page.nav!.label), to(...page.path.split('/').filter(Boolean))), keys: page.nav!.keys }));
 }
 

@@ -30,7 +30,7 @@ class KnownThings {
     this.#take(ok(api.GET('/api/v1/incidents')), ({ items }) => ({ incident: items }));
     this.#take(ok(api.GET('/api/v1/gates', { params: { query: { limit: 500 } } })), ({ items }) => ({ gate: items }));
     this.#take(ok(api.GET('/api/v1/cron', { params: { query: { limit: 500 } } })), ({ items }) => ({ cron: items }));
-    if (session.mayAnywhere('operator')) this.#take(ok(api.GET('/api/v1/alerts')), ({ sinks }) => ({ sink: sinks }));
+    if (session.may('operator')) this.#take(ok(api.GET('/api/v1/alerts')), ({ sinks }) => ({ sink: sinks }));
     this.#take(ok(api.GET('/api/v1/suggestions')), ({ types }) => ({ types }));
   }
 

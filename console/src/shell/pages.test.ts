@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { match, MOVED, PAGES } from './pages';
+import { session } from '../api/session.svelte';
+import { match, mayOpen, MOVED, PAGES } from './pages';
 
 test('an address names its page, and what its segments are about', () => {
   expect(match([])?.page.path).toBe('');
@@ -23,4 +24,12 @@ test('addresses of the earlier console lead to the pages that took their place',
   expect(match(['queues', 'mail', 'dead'], new URLSearchParams('group=f00d'))?.named).toEqual({ queue: 'mail', group: 'f00d' });
   expect(match(['queues', 'mail', 'dead'], new URLSearchParams('view=letters&group=f00d'))?.named).toEqual({ queue: 'mail' });
   expect(match(['incidents', '0b5ff109'])?.named).toEqual({ incident: '0b5ff109' });
+});
+
+test('what is about more than queues is for people with a role on every queue', () => {
+  const open = (...segments: string[]) => mayOpen(match(segments)!.page);
+  session.person = { name: 'ann', role: null, queues: { mail: 'operator' } } as typeof session.person;
+  expect([open('jobs'), open('submit'), open('redis'), open('alerts')]).toEqual([true, true, false, false]);
+  session.person = { ...session.person!, role: 'viewer' };
+  expect([open('redis'), open('alerts')]).toEqual([true, false]);
 });

@@ -2,6 +2,7 @@
 // of its address as props.
 import type { Component } from 'svelte';
 import type { Role } from '../api/client';
+import { session } from '../api/session.svelte';
 import type { IconName } from '../parts/Icon.svelte';
 import type { Key } from '../words/words.svelte';
 
@@ -11,8 +12,10 @@ export interface Page {
   load: () => Promise<{ default: Component<Record<string, string>> }>;
   /** The place in the navigation; pages without one are reached by links. */
   nav?: { label: Key; icon: IconName; group?: Key; keys: string };
-  /** Who may open it. */
+  /** Who may open it: those with this role on some queue … */
   role?: Role;
+  /** … or on every queue, if it is about more than queues. */
+  isOfAll?: boolean;
   /** The `path` of the page that the navigation marks meanwhile. */
   under?: string;
 }
@@ -31,7 +34,7 @@ export const PAGES: Page[] = [
   { path: 'gates', load: page(() => import('../pages/gates/Gates.svelte')), nav: { label: 'nav.gates', icon: 'gate', group: 'nav.operate', keys: 'g g' } },
   { path: 'recurring', load: page(() => import('../pages/recurring/Recurring.svelte')), nav: { label: 'nav.cron', icon: 'cron', group: 'nav.fleet', keys: 'g c' } },
   { path: 'workers', load: page(() => import('../pages/workers/Workers.svelte')), nav: { label: 'nav.workers', icon: 'worker', group: 'nav.fleet', keys: 'g w' } },
-  { path: 'redis', load: page(() => import('../pages/redis/Redis.svelte')), nav: { label: 'nav.redis', icon: 'redis', group: 'nav.fleet', keys: 'g m' } },
+  { path: 'redis', load: page(() => import('../pages/redis/Redis.svelte')), nav: { label: 'nav.redis', icon: 'redis', group: 'nav.fleet', keys: 'g m' }, role: 'viewer', isOfAll: true },
   { path: 'audit', load: page(() => import('../pages/audit/Audit.svelte')), nav: { label: 'nav.audit', icon: 'audit', group: 'nav.fleet', keys: 'g a' } },
   { path: 'submit', load: page(() => import('../pages/submit/Submit.svelte')), nav: { label: 'nav.submit', icon: 'submit', group: 'nav.fleet', keys: 'g s' }, role: 'submitter' },
   { path: 'queues/:queue', load: page(() => import('../pages/queue/Queue.svelte')), under: '' },
@@ -41,10 +44,13 @@ export const PAGES: Page[] = [
   { path: 'queues/:queue/dead/:letter', load: page(() => import('../pages/dead/Letter.svelte')), under: 'dead' },
   { path: 'queues/:queue/tasks/:task', load: page(() => import('../pages/tasks/Task.svelte')), under: 'tasks' },
   { path: 'incidents/:incident', load: page(() => import('../pages/incidents/Incident.svelte')), under: 'incidents' },
-  { path: 'alerts', load: page(() => import('../pages/incidents/Alerts.svelte')), role: 'operator', under: 'incidents' },
+  { path: 'alerts', load: page(() => import('../pages/incidents/Alerts.svelte')), role: 'operator', isOfAll: true, under: 'incidents' },
   { path: 'workers/:worker', load: page(() => import('../pages/workers/Worker.svelte')), under: 'workers' },
   { path: 'jobs/:job', load: page(() => import('../pages/job/Find.svelte')), under: 'jobs' },
 ];
+
+/** Whether this person may open a page. */
+export const mayOpen = ({ role, isOfAll }: Page): boolean => !role || (isOfAll ? session.may(role) : session.mayAnywhere(role));
 
 /** Addresses of the earlier console, which stand in bookmarks and messages, each with the page that took its place. */
 export const MOVED: [from: string, to: string][] = [

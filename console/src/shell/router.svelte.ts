@@ -14,6 +14,17 @@ export function toWith(segments: string[], query: URLSearchParams | Record<strin
   return text ? `${to(...segments)}?${text}` : to(...segments);
 }
 
+/** The address that another one, which anybody may have written, has in this console; that of the overview if it leads elsewhere. */
+export function inside(href: string, origin: string): string {
+  try {
+    const url = new URL(href, origin);
+    // A path that begins with two slashes is the address of another host.
+    return url.origin === origin ? url.pathname.replace(/^\/+/, '/') + url.search : '/';
+  } catch {
+    return '/';
+  }
+}
+
 function segmentsOf(path: string): string[] {
   const parts = path.split('/').filter(Boolean);
   return parts.map((part) => {

@@ -44,11 +44,21 @@ class Words {
   };
 }
 
+/** Characters that are written from right to left, or turn the order of others. */
+const TURNS = /[\u0590-\u08ff\u200f\u202a-\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+
+/** A value as it stands in a text. Whatever somebody has for a name, the text around it keeps its order. */
+function isolated(value: string | number): string {
+  // One of these would end the isolation too early or too late.
+  const text = String(value).replace(/[\u2066-\u2069]/g, '');
+  return TURNS.test(text) ? `\u2068${text}\u2069` : text;
+}
+
 /** Puts values into a text, and chooses its form by `count`. */
 export function fill(text: string, values: Values): string {
   const [one, many] = text.split('|');
   const form = many !== undefined && Number(String(values.count).replace(/\D/g, '')) !== 1 ? many : one!;
-  return form.replace(/\{(\w+)\}/g, (whole, name: string) => String(values[name] ?? whole));
+  return form.replace(/\{(\w+)\}/g, (whole, name: string) => isolated(values[name] ?? whole));
 }
 
 export const words = new Words();

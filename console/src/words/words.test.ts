@@ -18,3 +18,9 @@ test('a text has the form of its count', () => {
   expect(fill('{count} job|{count} jobs', { count: '1\u202f200' })).toBe('1\u202f200 jobs');
   expect(fill('{who} waits', {})).toBe('{who} waits');
 });
+
+test('no value turns the text around it', () => {
+  expect(fill('{who} waits', { who: 'מיכל' })).toBe('\u2068מיכל\u2069 waits');
+  expect(fill('{who} waits', { who: 'a\u2069\u202eb' })).toBe('\u2068a\u202eb\u2069 waits');
+  expect(fill('{who} waits', { who: 'ann' })).toBe('ann waits');
+});

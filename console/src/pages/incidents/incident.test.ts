@@ -1,5 +1,6 @@
 import { expect, test, vi } from 'vitest';
 import type { Incident } from '../../api/client';
+import { session } from '../../api/session.svelte';
 import { deliveries, lineOf, moments, placeOf } from './incident';
 
 vi.hoisted(() => vi.stubGlobal('location', new URL('http://console/')));
@@ -14,10 +15,12 @@ test('an incident leads to what is wrong', () => {
     [{ kind: 'campaign_stopped', key: 'c1' }, '/queues/mail/tasks/c1'],
     [{ kind: 'needs_decision' }, '/decisions?queue=mail'],
     [{ kind: 'backlog', key: '' }, '/queues/mail'],
-    [{ kind: 'redis_memory', queue: null }, '/redis'],
+    [{ kind: 'redis_memory', queue: null }, undefined],
     [{ kind: 'backlog', queue: null }, undefined],
   ];
   for (const [more, place] of cases) expect(placeOf(incident(more))).toBe(place);
+  session.person = { name: 'ann', role: 'viewer', queues: {} } as typeof session.person;
+  expect(placeOf(incident({ kind: 'redis_memory', queue: null }))).toBe('/redis');
 });
 
 test('a sink has taken messages, or refused the last one', () => {

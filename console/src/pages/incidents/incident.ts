@@ -1,5 +1,6 @@
 // What an incident is about, and where one looks further.
 import type { Incident } from '../../api/client';
+import { session } from '../../api/session.svelte';
 import { to, toWith } from '../../shell/router.svelte';
 import { count, exception } from '../../words/format';
 import { words } from '../../words/words.svelte';
@@ -22,7 +23,7 @@ export const lineOf = (incident: Incident): string => exception(incident.example
 
 /** The page that shows what is wrong; undefined if there is none. */
 export function placeOf({ kind, queue, key, type }: Incident): string | undefined {
-  if (kind === 'redis_memory') return to('redis');
+  if (kind === 'redis_memory') return session.may('viewer') ? to('redis') : undefined;
   if (kind === 'no_worker' || kind === 'pool_down' || kind === 'unserved_type') return to('workers');
   if (!queue) return undefined;
   if (kind === 'dead_group' && key !== '*') return to('queues', queue, 'dead', 'groups', key);

@@ -22,7 +22,7 @@ export function php(value: string): string {
 
 /** A text for Python: JSON's are such, too. */
 export function python(value: string): string {
-  return JSON.stringify(value).replace(/[\u007f-\u009f]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return JSON.stringify(value).replace(CONTROLS, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
 /** The commands. Those that cannot submit this job are left out; all are if its payload is not known or is no text. */

@@ -1,7 +1,8 @@
 // Changes of all jobs that match, each by a task of one queue.
+import { letterFlags } from '../../actions/letters';
 import { api, Failure, ok, type Schemas, type Task } from '../../api/client';
 import { selectionOf, type Filter } from '../../parts/filter';
-import { word } from '../../parts/command';
+import { command } from '../../parts/command';
 
 export const ACTIONS = ['cancel', 'run-now', 'move'] as const;
 export type BulkAction = (typeof ACTIONS)[number];
@@ -69,8 +70,7 @@ export async function takeBack(tasks: Task[], isMove: boolean, reason: string): 
 /** The commands that do the same, one for each queue. */
 export function commandsOf(action: BulkAction, queues: string[], filters: Filter[], more: { to?: string; rate?: string; reason: string }): string {
   const states = statesOf(action, filters) ?? [];
-  const flags = filters.filter(({ name }) => name !== 'queue' && name !== 'state').map(({ name, value }) => `--${name.replaceAll('_', '-')} ${word(value)}`);
-  const filter = [...(states.length ? [`--state ${states.join(',')}`] : []), ...(flags.length ? flags : ['--all'])];
-  const rest = Object.entries(more).flatMap(([name, value]) => (value ? [`--${name} ${word(value)}`] : []));
-  return queues.map((queue) => [`streamfleet ${action} --queue ${word(queue)}`, ...filter, ...rest, '--yes'].join(' ')).join('\n');
+  const flags = letterFlags(selectionOf(filters));
+  const all = Object.keys(flags).length ? undefined : (true as const);
+  return queues.map((queue) => command(action, { queue, state: states.join(','), all, ...flags, ...more, yes: true })).join('\n');
 }

@@ -11,7 +11,7 @@ test('a payload is sent as it is written', () => {
 
 test('a command says the same', () => {
   const draft = { ...emptyDraft('mail', 'mail.send'), payload: '{\n  "a": 1\n}', lane: 'high', delay: '10s', headers: 'tenant: 9' };
-  expect(commandOf(draft)).toBe(`streamfleet enqueue mail.send '{ "a": 1 }' --queue mail --delay 10s --lane high --header tenant=9`);
+  expect(commandOf(draft)).toBe(`streamfleet enqueue --queue mail --delay 10s --lane high --header tenant=9 -- mail.send '{ "a": 1 }'`);
 });
 
 test('another job like one has all but what belongs to the one', () => {

@@ -1,7 +1,7 @@
 // A job that is being written: as the form has it, as the API takes it, and as a command.
 import { send } from '../../api/client';
 import { exact, written } from '../../api/exact';
-import { command, word } from '../../parts/command';
+import { command } from '../../parts/command';
 
 export interface Draft {
   queue: string;
@@ -67,9 +67,9 @@ export function commandOf(draft: Draft): string {
   const { type, track, headers, ...fields } = fieldsOf(draft) as Record<string, string> & { track?: true; headers?: Record<string, string> };
   const flags = Object.entries(fields).map(([name, value]) => [name.replaceAll('_', '-'), value]);
   const line = (json: string) => json.trim().replaceAll(/\s*\n\s*/g, ' ');
-  const words = ['enqueue', type || 'TYPE', line(draft.payload)].filter(Boolean).map((each) => word(each!));
-  const given = Object.entries(headers ?? {}).map(([name, value]) => ` --header ${word(`${name}=${value}`)}`);
-  return command(words.join(' '), { queue: draft.queue, ...Object.fromEntries(flags), then: line(draft.then), track }) + given.join('');
+  const header = Object.entries(headers ?? {}).map(([name, value]) => `${name}=${value}`);
+  const words = [type || 'TYPE', line(draft.payload)].filter(Boolean);
+  return command('enqueue', { queue: draft.queue, ...Object.fromEntries(flags), then: line(draft.then), track, header }, words);
 }
 
 /** A job as the API shows it, read without loss. */
