@@ -1,0 +1,1 @@
+export{t as default}from"./Jobs.Qm8s5Rqi.js";

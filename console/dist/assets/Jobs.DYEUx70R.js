@@ -1,1 +1,0 @@
-export{t as default}from"./Jobs.B3m8G-60.js";
