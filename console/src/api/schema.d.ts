@@ -11,7 +11,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows the alerts of this console's configuration. */
+        /**
+         * Shows the alerts of this console's configuration.
+         * @description It needs the role on all queues, which the configuration is about.
+         */
         get: operations["get_alerting"];
         put?: never;
         post?: never;
@@ -661,7 +664,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ. */
+        /**
+         * Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ.
+         * @description Payloads of more than 8 KiB are not compared.
+         */
         get: operations["get_group"];
         put?: never;
         post?: never;
@@ -1236,7 +1242,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the servers of Redis: the only one, or those of a cluster that have slots. */
+        /**
+         * Lists the servers of Redis: the only one, or those of a cluster that have slots.
+         * @description It needs the role on all queues, which the servers have together.
+         */
         get: operations["list_servers"];
         put?: never;
         post?: never;
@@ -1278,7 +1287,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Lists the samples of several queues, for charts. */
+        /**
+         * Lists the samples of several queues, for charts.
+         * @description An answer has at most 75,000 samples, one a minute: those of 24 hours of 50 queues, say.
+         */
         get: operations["list_all_samples"];
         put?: never;
         post?: never;
@@ -1468,7 +1480,7 @@ export interface components {
             rules?: components["schemas"]["AlertRules"] | null;
             /** @description Where messages go. */
             sinks: components["schemas"]["AlertSink"][];
-            /** @description Why a sink cannot be used; null if all can. */
+            /** @description Why a sink cannot be used, in the words of `check`, which may name a file; null if all can. */
             wrong?: string | null;
         };
         /** @description A delayed job after a change. */
@@ -1936,8 +1948,8 @@ export interface components {
         /** @description A group of dead letters. */
         DeadGroupDetail: components["schemas"]["DeadGroup"] & {
             /**
-             * @description The values of payloads and headers that these letters have, those first in which they differ. Empty for those who may not see
-             *     payloads.
+             * @description The values of payloads and headers that these letters have, those first in which they differ. At most 200 values of each letter
+             *     are compared, and only those whose column has a name of at most 200 bytes. Empty for those who may not see payloads.
              */
             columns: components["schemas"]["PayloadColumn"][];
             /** @description How many of its jobs died in each of the last 24 hours, the oldest first. */

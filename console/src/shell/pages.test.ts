@@ -28,7 +28,8 @@ test('addresses of the earlier console lead to the pages that took their place',
 
 test('what is about more than queues is for people with a role on every queue', () => {
   const open = (...segments: string[]) => mayOpen(match(segments)!.page);
-  session.person = { name: 'ann', role: null, queues: { mail: 'operator' } } as typeof session.person;
+  const rights = { can_log_out: true, csrf_token: '', masked: false, namespace: 'sf', payloads: true };
+  session.person = { ...rights, name: 'ann', role: null, queues: { mail: 'operator' } };
   expect([open('jobs'), open('submit'), open('redis'), open('alerts')]).toEqual([true, true, false, false]);
   session.person = { ...session.person!, role: 'viewer' };
   expect([open('redis'), open('alerts')]).toEqual([true, false]);
