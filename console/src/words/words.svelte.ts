@@ -51,7 +51,8 @@ const TURNS = /[\u0590-\u08ff\u200f\u202a-\u202e\ufb1d-\ufdff\ufe70-\ufefc\u{108
 function isolated(value: string | number): string {
   // One of these would end the isolation too early or too late.
   const text = String(value).replace(/[\u2066-\u2069]/g, '');
-  return TURNS.test(text) ? `\u2068${text}\u2069` : text;
+  // Svelte warns of these two where they stand in a text.
+  return TURNS.test(text) ? String.fromCharCode(0x2068) + text + String.fromCharCode(0x2069) : text;
 }
 
 /** Puts values into a text, and chooses its form by `count`. */

@@ -1,1 +1,0 @@
-export{t as default}from"./Jobs.Qm8s5Rqi.js";
