@@ -16,7 +16,7 @@ const VALUES: [(&str, &str); 7] = [
     ("QUEUE", "default"),
     ("TYPE", "test"),
     ("GROUP", "00000000000000ff"),
-    ("CAMPAIGN", "00ff"),
+    ("TASK", "00ff"),
     ("SINK", "chat"),
     ("HOST", "127.0.0.1"),
     ("ID", "order-7"),
