@@ -40,7 +40,7 @@ const MAX_DEPTH: usize = 3;
 /// … how long the name of its column may be, …
 const MAX_COLUMN_BYTES: usize = 200;
 
-/// … and how many values of one letter are compared. Whoever submits jobs chooses their payloads and headers.
+/// … and how many values of one letter are compared. Producers choose payloads and headers.
 const MAX_CELLS: usize = 200;
 
 /// A group of dead letters.
