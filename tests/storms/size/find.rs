@@ -25,8 +25,9 @@ const PAGE: usize = 10_000;
 /// How often each place is searched. What else the machine does can only make a search slower.
 const TRIES: usize = 3;
 
-/// A search in waiting lists is at most this many times as slow as one in a lane.
-const MOST_TIMES: f64 = 4.0;
+/// A search in waiting lists is at most this many times as slow as one in a lane, also while other tests use the processors: alone, it takes twice
+/// as long.
+const MOST_TIMES: f64 = 10.0;
 
 /// The fields of a job. One of ten is of customer 3.
 const JOB: &str = "local function job(nth, ...) return 'type', 'test', 'payload', '{\"customer\":' .. nth % 10 .. \

@@ -239,7 +239,7 @@ mod tests {
             cells(&payload, &headers).into_keys().collect::<Vec<_>>()
         };
         let under_long = json!({&long: many("leaf"), "kind": "gift"});
-        assert_eq!(names(under_long, BTreeMap::from([(long.clone(), "9".to_owned())])), ["payload.kind"]);
+        assert_eq!(names(under_long, BTreeMap::from([(long, "9".to_owned())])), ["payload.kind"]);
         let longest = "k".repeat(MAX_COLUMN_BYTES - "payload.".len());
         assert_eq!(names(json!({&longest: 1}), BTreeMap::new()), [format!("payload.{longest}")]);
         let headers = (0..3000).map(|nth| (format!("tenant{nth}"), "9".to_owned())).collect();
