@@ -134,7 +134,7 @@ async fn a_campaign_counts_malformed_jobs_that_waited_for_their_turn() {
     let queue = queue(&server).await;
     write(&server, 1, "test");
     let id = begin(&queue, ReplayRules::default()).await;
-    // As if it had replayed another job, which was in a waiting list since, and has a new entry.
+    // It looks as if it had replayed another job, which has waited in a list since and has a new entry.
     let key = format!("sf:{{default}}:campaign:{id}");
     server.cmd(&["HSET", &key, "l:5-5", "1", "replayed", "1"]);
     let tag = format!("{id} 00ff 1");

@@ -100,7 +100,7 @@ impl Watched {
         self.counted.push(Counted { waiting, running, ..happened });
     }
 
-    /// Lets a minute pass in which so many jobs arrive.
+    /// Lets a minute pass in which `arrived` jobs arrive.
     async fn minute(&mut self, arrived: u64) {
         submit(&self.server, arrived);
         let before = self.allowed.ran.load(Ordering::SeqCst);

@@ -29,10 +29,10 @@ const WORKERS: usize = 3;
 /// How many jobs one command adds.
 const PAGE: u64 = 10_000;
 
-/// As many jobs wait for each that is delayed, and for each that is dead.
+/// How many jobs wait for each delayed job, and for each dead one.
 const FOR_EACH: u64 = 50;
 
-/// One of so many waiting jobs is of the customer whose jobs are cancelled.
+/// One waiting job in this many belongs to the customer whose jobs are cancelled.
 const CUSTOMERS: u64 = 10;
 
 /// How many groups the dead letters are in. Those of every other group can be replayed.

@@ -292,7 +292,7 @@ mod tests {
         assert_eq!((restored.len(), restored.is_whole()), (6, true));
         let job = JobSpec::parse(&restored, EntryId::new(7, 0), Lane::Low).unwrap();
         assert_eq!((job.payload.len(), job.attempt), (300_000, 2));
-        // The same fields of the same generation have the same key, so that every process that offloads them knows its name.
+        // A key is named by its fields and their generation, so that every process that offloads them knows the name.
         assert_eq!(restored.without_large_fields(&generation()).unwrap(), light);
         assert!(light.offloaded.token.starts_with("5-1-high-"));
     }

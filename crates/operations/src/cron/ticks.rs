@@ -23,7 +23,7 @@ pub struct RecurringTick {
     pub state: Option<&'static str>,
 }
 
-/// Lists the last ticks of a recurring job that were handled, at most so many, newest first.
+/// Lists the last ticks of a recurring job that were handled, newest first: `count` of them at most.
 ///
 /// # Errors
 ///

@@ -28,7 +28,7 @@ pub async fn follow(queue: &Queue, id: &str, control: Control<'_>) -> Result<Tas
 ///
 /// # Errors
 ///
-/// As [`follow`].
+/// The errors of [`follow`].
 pub async fn carry_on(queue: &Queue, id: &str, stop: &Shutdown) -> Result<(), Error> {
     let rests = |report: &TaskReport| report.is_watched() || !report.needs_somebody();
     until(queue, id, Control { stop, progress: &|_| {} }, rests).await.map(|_| ())

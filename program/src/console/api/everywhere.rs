@@ -415,7 +415,7 @@ async fn list_all_samples(
     Ok(Json(found.listed(next)))
 }
 
-/// How many samples so many queues may have of this time.
+/// Returns how many samples these queues have of this time at most: one per queue and minute.
 fn samples_of(queues: usize, since: Duration) -> Result<usize, Problem> {
     let each = usize::try_from(since.as_secs() / 60).unwrap_or(usize::MAX).saturating_add(1);
     let samples = queues.saturating_mul(each);

@@ -58,7 +58,7 @@ pub(in crate::top) struct Place {
     pub(in crate::top) queue: Option<QueueName>,
     /// What a detail is about.
     pub(in crate::top) about: Option<Subject>,
-    /// As it was typed; may be empty.
+    /// The filter as the person typed it; may be empty.
     pub(in crate::top) filter: String,
     /// Where the page begins, if it is not the first one.
     pub(in crate::top) after: Option<String>,

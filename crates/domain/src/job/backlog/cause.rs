@@ -21,8 +21,10 @@ const BRIEF: Duration = Duration::from_secs(1);
 /// A gate that lets out its jobs within this time is less bad than attempts that fail.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Attempts are said to fail if at least one of so many does, and at least so many were counted.
+/// The cause is failing attempts if at least one attempt in this many fails, …
 const ONE_FAILS_OF: u64 = 2;
+
+/// … and at least this many were counted.
 const FEWEST_ATTEMPTS: u64 = 10;
 
 /// The most bytes of what people and programs have written, in a line.
