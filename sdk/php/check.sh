@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests the PHP package with PHP, phpredis, Predis, Composer and Redis of the system; installs them if they are missing.
+# Tests the PHP package with PHP, phpredis, Predis, the drivers of PDO, Composer and Redis of the system; installs them if they are missing.
+# Tests that need MariaDB or PostgreSQL start a server of their own if it is installed (Debian: mariadb-server, postgresql), and say so if not.
 #
 # STREAMFLEET_BIN is the program streamfleet. Without it, the tests that need it are skipped, and say so. STREAMFLEET_TEST_REDIS selects
 # another server, STREAMFLEET_TEST_PREDIS another Predis (its autoloader). Arguments select tests by parts of their names.
@@ -18,6 +19,10 @@ has_extension() { php -r 'exit(extension_loaded($argv[1]) ? 0 : 1);' "$1"; }
 
 needed php-cli command -v php
 needed php-redis has_extension redis
+needed php-sqlite3 has_extension pdo_sqlite
+needed php-mysql has_extension pdo_mysql
+needed php-pgsql has_extension pdo_pgsql
+needed php-curl has_extension curl
 needed php-predis test -e "${STREAMFLEET_TEST_PREDIS:-/usr/share/php/Predis/autoload.php}"
 needed composer command -v composer
 [ -n "${STREAMFLEET_TEST_REDIS:-}" ] || command -v redis-server >/dev/null || missing+=(redis-server)
@@ -54,7 +59,7 @@ composer validate --quiet --strict --no-check-publish
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: STREAMFLEET_BIN is not set"
 
 failed=0
-for suite in unit worker producer fleet readme; do
+for suite in unit worker testing drivers producer sql fleet http readme; do
   php -d error_reporting=-1 -d zend.assertions=1 "tests/$suite.php" "$@" || failed=1
 done
 exit $failed

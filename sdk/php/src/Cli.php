@@ -58,8 +58,8 @@ final class Cli
             'idempotent-for' => Time::lengthText($idempotentFor, 'idempotentFor'),
             'durability' => $durability,
             'delay' => isset($fields['delay_ms']) ? $fields['delay_ms'] . 'ms' : null,
-            'at' => self::date($fields['run_at_ms'] ?? null),
-            'expires-at' => self::date($fields['expires_at_ms'] ?? null),
+            'at' => self::date($fields, 'run_at_ms'),
+            'expires-at' => self::date($fields, 'expires_at_ms'),
             'max-attempts' => $fields['max_attempts'] ?? null,
             'timeout' => isset($fields['timeout_ms']) ? $fields['timeout_ms'] . 'ms' : null,
             'unique' => $job->unique,
@@ -106,20 +106,8 @@ final class Cli
      */
     public function batch(string $name, iterable $members, object $follow): array
     {
-        $follow = Tasks::job($follow);
-        if (array_intersect_key($follow->fields(), ['delay_ms' => 1, 'run_at_ms' => 1]) !== []) {
-            throw new InvalidSubmission('the job that follows a batch cannot have a delay');
-        }
-        $queue = $follow->queue ?? $this->queue;
-        $lines = [];
-        foreach ($members as $member) {
-            $member = Tasks::job($member);
-            if (($member->queue ?? $queue) !== $queue) {
-                throw new InvalidSubmission("a batch has one queue, and this one has '$queue' and '{$member->queue}'");
-            }
-            $lines[] = self::line($member);
-        }
-        $arguments = ['enqueue', '--bulk', "--queue=$queue", "--batch=$name", '--follow=' . self::line($follow), '--output=json'];
+        [$queue, $follow, $lines] = Submission::batch($members, $follow, $this->queue);
+        $arguments = ['enqueue', '--bulk', "--queue=$queue", "--batch=$name", "--follow=$follow", '--output=json'];
         return $this->run($arguments, implode("\n", $lines))['ids'];
     }
 
@@ -131,6 +119,13 @@ final class Cli
     public function status(string $id, ?string $queue = null): ?array
     {
         return $this->run(['status', '--queue=' . ($queue ?? $this->queue), '--output=json', '--', $id], '');
+    }
+
+    /** Cancels all jobs of the queue that wait or are delayed, and returns how many. The audit has the reason. */
+    public function purge(string $reason): int
+    {
+        $arguments = ['queues', 'purge', $this->queue, '--waiting', '--delayed', "--confirm={$this->queue}", "--reason=$reason", '--output=json'];
+        return (int) ($this->run($arguments, '')['changed'] ?? 0);
     }
 
     /** @return ?array<string, mixed> */
@@ -162,48 +157,9 @@ final class Cli
         };
     }
 
-    /** A job as a line of `enqueue --bulk`. */
-    private static function line(Submission $job): string
+    /** @param array<string, string> $fields */
+    private static function date(array $fields, string $name): ?string
     {
-        $fields = $job->fields();
-        if (isset($fields['batch']) || isset($fields['traceparent']) || ($fields['tracking'] ?? 'all') !== 'all' || ($fields['encoding'] ?? null) === 'msgpack') {
-            throw new InvalidSubmission('a job of a batch cannot name a batch or a trace, and has no tracking but all and no MessagePack');
-        }
-        $headers = [];
-        foreach ($fields as $name => $value) {
-            if (str_starts_with($name, 'h.')) {
-                $headers[substr($name, 2)] = $value;
-            }
-        }
-        $number = static fn (string $name): ?int => isset($fields[$name]) ? (int) $fields[$name] : null;
-        $isRaw = ($fields['encoding'] ?? null) === 'raw';
-        $line = [
-            'type' => $job->type,
-            'encoding' => $fields['encoding'] ?? null,
-            'id' => $job->id,
-            'lane' => $job->lane,
-            'delay' => $number('delay_ms'),
-            'at' => self::date($fields['run_at_ms'] ?? null),
-            'expires_at' => self::date($fields['expires_at_ms'] ?? null),
-            'max_attempts' => $number('max_attempts'),
-            'timeout' => $number('timeout_ms'),
-            'unique' => $job->unique,
-            'unique_scope' => $job->uniqueScope,
-            'unique_mode' => $job->uniqueMode,
-            'on_success' => $fields['on_success'] ?? null,
-            'on_failure' => $fields['on_failure'] ?? null,
-            'track' => isset($fields['tracking']) ? true : null,
-            'headers' => $headers === [] ? null : (object) $headers,
-            'payload' => $isRaw ? $job->bytes : null,
-        ];
-        $text = Submission::json(array_filter($line, static fn (mixed $value): bool => $value !== null));
-        // Numbers of any size stay as they are.
-        $payload = $isRaw || $job->bytes === '' ? '' : ',"payload":' . strtr($job->bytes, "\r\n", '  ');
-        return substr($text, 0, -1) . $payload . (isset($fields['then']) ? ",\"then\":{$fields['then']}" : '') . '}';
-    }
-
-    private static function date(?string $ms): ?string
-    {
-        return $ms === null ? null : gmdate('Y-m-d\TH:i:s', intdiv((int) $ms, 1000)) . sprintf('.%03dZ', (int) $ms % 1000);
+        return Time::dateText(isset($fields[$name]) ? (int) $fields[$name] : null);
     }
 }

@@ -28,8 +28,9 @@ final class Job
      * @param ?string $batch its batch, if it is in one
      */
     private function __construct(
-        private readonly Worker $worker,
-        private readonly string $ref,
+        private readonly Channel $channel,
+        /** @internal */
+        public readonly string $ref,
         public readonly string $id,
         public readonly string $type,
         public readonly string $queue,
@@ -52,7 +53,7 @@ final class Job
      * @internal
      * @param array<string, mixed> $line a `job` line
      */
-    public static function of(array $line, Worker $worker): self
+    public static function of(array $line, Channel $channel): self
     {
         $payload = $line['payload'] ?? null;
         if (isset($line['payload_base64'])) {
@@ -63,7 +64,7 @@ final class Job
         $text = static fn (string $name): ?string => isset($line[$name]) ? (string) $line[$name] : null;
         $number = static fn (string $name): ?int => isset($line[$name]) ? (int) $line[$name] : null;
         return new self(
-            $worker,
+            $channel,
             (string) $line['ref'],
             $text('id') ?? '',
             $text('job_type') ?? '',
@@ -107,7 +108,7 @@ final class Job
         $now = hrtime(true);
         if ($now - $this->reportedNs >= self::PROGRESS_NS) {
             $this->reportedNs = $now;
-            $this->worker->send($this->flush());
+            $this->channel->send($this->flush());
         }
     }
 
@@ -131,7 +132,7 @@ final class Job
         } catch (\JsonException $error) {
             $text = Pipe::encode($line + ['fields' => ['unreadable' => $error->getMessage()]]);
         }
-        $this->worker->send($text);
+        $this->channel->send($text);
     }
 
     /**
@@ -140,7 +141,7 @@ final class Job
      */
     public function cancelled(): ?string
     {
-        return $this->worker->cancelled($this->ref);
+        return $this->channel->cancelled($this->ref);
     }
 
     /** How many seconds are left before the attempt times out; INF if there is no limit. */

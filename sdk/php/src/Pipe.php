@@ -33,6 +33,8 @@ final class Pipe
     private int $start = 0;
     private int $searched = 0;
     private bool $ended = false;
+    /** @var ?\Closure(resource, float): bool in place of stream_select */
+    private ?\Closure $wait = null;
 
     /**
      * @param resource $in lines from the worker
@@ -266,8 +268,17 @@ final class Pipe
         return $others <= intdiv(self::$longestLine, 2);
     }
 
+    /** Waits for lines by a function of the stream and the seconds, which returns whether there is something to read. */
+    public function waitBy(\Closure $wait): void
+    {
+        $this->wait = $wait;
+    }
+
     private function readable(float $seconds): bool
     {
+        if ($this->wait !== null && $seconds > 0) {
+            return ($this->wait)($this->in, $seconds);
+        }
         $read = [$this->in];
         $write = $except = null;
         $whole = (int) $seconds;

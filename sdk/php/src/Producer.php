@@ -5,7 +5,7 @@ declare(strict_types=1);
 namespace Streamfleet;
 
 /** Submits jobs over the application's own Redis client: each job is one XADD, and needs no more rights than that. */
-final class Producer
+final class Producer implements Submitter
 {
     /** How many jobs, and about how many bytes, one round trip has at most. */
     private const ROUND_JOBS = 500;
@@ -22,7 +22,17 @@ final class Producer
     public function __construct(object $client, private readonly string $queue = 'default', private readonly string $namespace = 'sf')
     {
         Submission::queue($queue);
-        $this->client = match (true) {
+        $this->client = self::client($client);
+    }
+
+    /**
+     * What sends commands by a client of Redis: see the constructor.
+     *
+     * @internal
+     */
+    public static function client(object $client): Client
+    {
+        return match (true) {
             $client instanceof Client => $client,
             $client instanceof \Predis\ClientInterface => new PredisClient($client),
             // It would pass rawCommand on to Predis, which has none.

@@ -52,6 +52,31 @@ final class Status
         );
     }
 
+    /**
+     * @internal
+     * @param array<string, mixed> $told a job, as the HTTP API shows it
+     */
+    public static function told(array $told): self
+    {
+        $progress = $told['progress'] ?? null;
+        return new self(
+            (string) $told['id'],
+            (string) $told['state'],
+            (string) ($told['type'] ?? ''),
+            isset($told['created_ms']) ? (int) $told['created_ms'] : null,
+            self::plain($told['result'] ?? null),
+            $told['state'] === 'done' ? null : $told['error'] ?? null,
+            isset($progress['percent']) ? (int) $progress['percent'] : null,
+            $progress['note'] ?? null,
+        );
+    }
+
+    /** @internal A job that a test has run. */
+    public static function tested(string $id, string $state, string $type, mixed $result, ?string $error): self
+    {
+        return new self($id, $state, $type, null, $result, $error, null, null);
+    }
+
     public function isFinal(): bool
     {
         return in_array($this->state, ['done', 'dead', 'cancelled'], true);

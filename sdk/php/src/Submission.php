@@ -33,7 +33,7 @@ final class Submission
      * @param int|float|\DateInterval|null $delay the job does not start until this many seconds after its submission
      * @param int|float|\DateTimeInterface|null $runAt the job does not start before this instant: a date, or seconds since 1970
      * @param int|float|\DateTimeInterface|null $expiresAt no attempt starts at or after this instant
-     * @param ?string $id an id of your own. The handler gets it as an idempotency key; XADD does not compare ids, see Cli
+     * @param ?string $id an id of your own. The handler gets it as an idempotency key; XADD does not compare ids, see Http and Cli
      * @param ?int $maxAttempts after how many failures the job becomes a dead letter
      * @param int|float|null $timeout how many seconds one attempt may run
      * @param ?string $lane `high`, `normal` or `low`
@@ -44,12 +44,12 @@ final class Submission
      * @param ?string $onFailure the type of a job that is submitted when this one dies
      * @param list<array{type: string, payload?: mixed, on_failure?: string}> $then jobs that follow one after the other
      * @param ?string $batch the batch that this job belongs to, which Cli::batch or the Rust producer has opened
-     * @param ?string $traceparent the W3C trace context
+     * @param ?string $traceparent the W3C trace context; that of OpenTelemetry, if its API is loaded
      * @param ?string $encoding null: the payload is encoded as JSON. `json`, `msgpack` or `raw`: it is a string that is
      *   encoded so already, and is sent unchanged
-     * @param ?string $unique only with Cli: while a job holds this key, others with the same key are not accepted
-     * @param string|int|float|\DateInterval|null $uniqueScope only with Cli: `running`, `waiting`, or a length: seconds, or `30s`
-     * @param ?string $uniqueMode only with Cli: `reject`, `replace` or `debounce`
+     * @param ?string $unique only with Http and Cli: while a job holds this key, others with the same key are not accepted
+     * @param string|int|float|\DateInterval|null $uniqueScope only with Http and Cli: `running`, `waiting`, or a length: seconds, or `30s`
+     * @param ?string $uniqueMode only with Http and Cli: `reject`, `replace` or `debounce`
      * @throws InvalidSubmission
      */
     public function __construct(
@@ -90,6 +90,8 @@ final class Submission
         self::check(strlen($this->bytes) <= self::MOST_BYTES, 'a payload may have at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address');
         $timeoutMs = $timeout === null ? null : Time::lengthMs($timeout, 'timeout');
         self::check($timeoutMs === null || $timeoutMs >= 1 && $timeoutMs <= self::LONGEST_TIMEOUT_MS, 'timeout must be from 0.001 to 604800 seconds');
+        [$parent, $state] = $traceparent === null ? Trace::current() : [$traceparent, null];
+        $headers += $state === null ? [] : [Trace::STATE => $state];
         $fields = [
             'type' => $type,
             'payload' => $this->bytes === '' ? null : $this->bytes,
@@ -105,7 +107,7 @@ final class Submission
             'on_failure' => self::type($onFailure, 'onFailure'),
             'then' => self::then($then),
             'batch' => $batch,
-            'traceparent' => $traceparent,
+            'traceparent' => $parent,
         ] + self::headers($headers);
         $this->fields = array_map(strval(...), array_filter($fields, static fn (mixed $value): bool => $value !== null));
     }
@@ -127,12 +129,75 @@ final class Submission
      */
     public function command(string $namespace, string $queue): array
     {
-        self::check($this->unique === null, 'a unique key is a lock, and a plain XADD cannot take it: submit this job with Streamfleet\Cli');
+        self::check($this->unique === null, 'a unique key is a lock, and a plain XADD cannot take it: submit this job with Streamfleet\Http or Streamfleet\Cli');
         $command = ['XADD', $namespace . ':{' . ($this->queue ?? $queue) . '}:jobs' . self::LANES[$this->lane], '*'];
         foreach ($this->fields as $name => $value) {
             array_push($command, (string) $name, $value);
         }
         return $command;
+    }
+
+    /**
+     * @internal The job as a line of `enqueue --bulk`, which is a body of the HTTP API, too.
+     */
+    public function line(): string
+    {
+        $fields = $this->fields;
+        self::check(!isset($fields['batch']), 'a line cannot name a batch: submit this job with Streamfleet\Producer');
+        self::check(($fields['tracking'] ?? 'all') === 'all' && $this->encoding !== 'msgpack', 'a line has no tracking but all, and no MessagePack: submit this job with Streamfleet\Producer');
+        $headers = [];
+        foreach ($fields as $name => $value) {
+            if (str_starts_with($name, 'h.')) {
+                $headers[substr($name, 2)] = $value;
+            }
+        }
+        $number = static fn (string $name): ?int => isset($fields[$name]) ? (int) $fields[$name] : null;
+        $isRaw = $this->encoding === 'raw';
+        self::check(!$isRaw || preg_match('//u', $this->bytes) === 1, 'a line has no raw payload that is not UTF-8: submit this job with Streamfleet\Producer');
+        $line = [
+            'type' => $this->type,
+            'encoding' => $this->encoding,
+            'id' => $this->id,
+            'lane' => $this->lane,
+            'delay' => $number('delay_ms'),
+            'at' => Time::dateText($number('run_at_ms')),
+            'expires_at' => Time::dateText($number('expires_at_ms')),
+            'max_attempts' => $number('max_attempts'),
+            'timeout' => $number('timeout_ms'),
+            'unique' => $this->unique,
+            'unique_scope' => $this->uniqueScope,
+            'unique_mode' => $this->uniqueMode,
+            'on_success' => $fields['on_success'] ?? null,
+            'on_failure' => $fields['on_failure'] ?? null,
+            'track' => isset($fields['tracking']) ? true : null,
+            'traceparent' => $fields['traceparent'] ?? null,
+            'headers' => $headers === [] ? null : (object) $headers,
+            'payload' => $isRaw ? $this->bytes : null,
+        ];
+        $text = self::json(array_filter($line, static fn (mixed $value): bool => $value !== null));
+        // Numbers of any size stay as they are.
+        $payload = $isRaw || $this->bytes === '' ? '' : ',"payload":' . strtr($this->bytes, "\r\n", '  ');
+        return substr($text, 0, -1) . $payload . (isset($fields['then']) ? ",\"then\":{$fields['then']}" : '') . '}';
+    }
+
+    /**
+     * @internal The parts of a batch: its queue, the line of the job that follows, and those of its members.
+     *
+     * @param iterable<Submission|object> $members
+     * @return array{string, string, list<string>}
+     */
+    public static function batch(iterable $members, object $follow, string $queue): array
+    {
+        $follow = Tasks::job($follow);
+        self::check(array_intersect_key($follow->fields, ['delay_ms' => 1, 'run_at_ms' => 1]) === [], 'the job that follows a batch cannot have a delay');
+        $queue = $follow->queue ?? $queue;
+        $lines = [];
+        foreach ($members as $member) {
+            $member = Tasks::job($member);
+            self::check(($member->queue ?? $queue) === $queue, "a batch has one queue, and this one has '$queue' and '{$member->queue}'");
+            $lines[] = $member->line();
+        }
+        return [$queue, $follow->line(), $lines];
     }
 
     /** The id of the job whose entry has this id. */
@@ -148,14 +213,18 @@ final class Submission
         return $queue;
     }
 
-    /** JSON as the fleet reads it: floats keep their value and their fraction. */
-    public static function json(mixed $value): string
+    /**
+     * JSON as the fleet reads it: floats keep their value and their fraction.
+     *
+     * @param string $what what the value is, for the error
+     */
+    public static function json(mixed $value, string $what = 'the payload'): string
     {
         $precision = ini_set('serialize_precision', '-1');
         try {
             return json_encode($value, JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_PRESERVE_ZERO_FRACTION | JSON_THROW_ON_ERROR);
         } catch (\JsonException $error) {
-            throw new InvalidSubmission('JSON cannot express the payload: ' . $error->getMessage(), 0, $error);
+            throw new InvalidSubmission("JSON cannot express $what: " . $error->getMessage(), 0, $error);
         } finally {
             if ($precision !== false) {
                 ini_set('serialize_precision', $precision);

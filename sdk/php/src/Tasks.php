@@ -12,7 +12,7 @@ final class Tasks
 {
     /** @var array<class-string, string> */
     private static array $types = [];
-    private static ?Producer $producer = null;
+    private static ?Submitter $producer = null;
 
     /**
      * Names the types of classes that have no #[JobType].
@@ -25,12 +25,12 @@ final class Tasks
     }
 
     /** Sets the producer of `dispatch`. */
-    public static function submitBy(Producer $producer): void
+    public static function submitBy(Submitter $producer): void
     {
         self::$producer = $producer;
     }
 
-    public static function producer(): Producer
+    public static function producer(): Submitter
     {
         return self::$producer ?? throw new \LogicException('dispatch() has no producer: call Streamfleet\Tasks::submitBy($producer) when the application starts');
     }
@@ -42,8 +42,8 @@ final class Tasks
             ?? throw new \LogicException("$class has no job type: give it #[JobType('…')], or name it in Tasks::map");
     }
 
-    /** @internal The type whose jobs a method handles; null if it names none. */
-    public static function typeOfMethod(\ReflectionMethod $method): ?string
+    /** @internal The type whose jobs a method handles, and its options; null if it names none. */
+    public static function ofMethod(\ReflectionMethod $method): ?JobType
     {
         $attribute = ($method->getAttributes(JobType::class)[0] ?? null)?->newInstance();
         if ($attribute === null) {
@@ -53,10 +53,17 @@ final class Tasks
         if (!$method->isPublic() || $method->isAbstract()) {
             throw new \LogicException("$name has #[JobType('{$attribute->type}')], but is not a public method with a body");
         }
-        if (count(array_filter(get_object_vars($attribute), static fn (mixed $value): bool => $value !== null)) > 1) {
-            throw new \LogicException("the options of #[JobType('{$attribute->type}')] have no effect on $name: they are defaults of tasks that are submitted. Set them in [types.\"{$attribute->type}\"] of the configuration");
+        if ($attribute->submitting() !== []) {
+            throw new \LogicException(implode(', ', $attribute->submitting()) . " of #[JobType('{$attribute->type}')] have no effect on $name: they say how a task is submitted. Set them where the job is submitted");
         }
-        return $attribute->type;
+        return $attribute;
+    }
+
+    /** @internal The attribute of a task class. */
+    public static function attribute(string $class): ?JobType
+    {
+        $attributes = (new \ReflectionClass($class))->getAttributes(JobType::class);
+        return $attributes === [] ? null : $attributes[0]->newInstance();
     }
 
     /** @internal The job that a submission or a task describes. */
@@ -179,11 +186,5 @@ final class Tasks
     private static function properties(\ReflectionClass $mirror): array
     {
         return array_values(array_filter($mirror->getProperties(\ReflectionProperty::IS_PUBLIC), static fn (\ReflectionProperty $property): bool => !$property->isStatic()));
-    }
-
-    private static function attribute(string $class): ?JobType
-    {
-        $attributes = (new \ReflectionClass($class))->getAttributes(JobType::class);
-        return $attributes === [] ? null : $attributes[0]->newInstance();
     }
 }

@@ -38,6 +38,12 @@ final class Time
         return self::bounded($ms, $name);
     }
 
+    /** An instant as a date. */
+    public static function dateText(?int $ms): ?string
+    {
+        return $ms === null ? null : gmdate('Y-m-d\TH:i:s', intdiv($ms, 1000)) . sprintf('.%03dZ', $ms % 1000);
+    }
+
     private static function bounded(int|float $ms, string $name): int
     {
         // A comparison with NAN is false, so this refuses NAN too.

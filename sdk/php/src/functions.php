@@ -11,3 +11,8 @@ if (!function_exists('Streamfleet\dispatch')) {
         return Tasks::producer()->dispatch($task, ...$options);
     }
 }
+
+// Before a framework opens standard output. The name is that of Inbox::VARIABLE, whose class most processes do not need.
+if (getenv('STREAMFLEET_INBOX') === '1') {
+    Inbox::openForFramework();
+}

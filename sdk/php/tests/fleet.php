@@ -7,44 +7,8 @@ declare(strict_types=1);
 use Streamfleet\{Cli, InvalidSubmission, JobFailed, Producer, Submission};
 
 require __DIR__ . '/harness.php';
-
-/** The program, or the test is skipped. */
-function binary(): string
-{
-    $binary = (string) getenv('STREAMFLEET_BIN');
-    if ($binary === '') {
-        throw new Skipped('STREAMFLEET_BIN does not name the program streamfleet');
-    }
-    return realpath($binary) ?: throw new Exception("STREAMFLEET_BIN names no file: $binary");
-}
-
-function environment(): array
-{
-    return ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()];
-}
-
-/** A worker of the fleet that runs while the function does. */
-function withWorker(string $types, callable $body): void
-{
-    $folder = folder();
-    file_put_contents("$folder/streamfleet.toml", "[telemetry]\nlisten = \"127.0.0.1:" . freePort() . "\"\n[queues.default]\nconcurrency = 8\n$types");
-    $log = "$folder/log";
-    $worker = proc_open([binary(), 'worker'], [['file', '/dev/null', 'r'], ['file', $log, 'w'], ['file', $log, 'a']], $pipes, $folder, environment() + getenv());
-    try {
-        $body($folder);
-    } catch (Throwable $error) {
-        echo "the worker's log:\n", file_get_contents($log);
-        throw $error;
-    } finally {
-        proc_terminate($worker, SIGTERM);
-        try {
-            eventually(static fn (): bool => !proc_get_status($worker)['running'], 'the end of the worker');
-        } finally {
-            proc_terminate($worker, SIGKILL);
-            proc_close($worker);
-        }
-    }
-}
+require __DIR__ . '/program.php';
+require __DIR__ . '/databases.php';
 
 function producer(): Producer
 {
@@ -273,5 +237,44 @@ test('a_pool_of_php_workers_runs_jobs', function (): void {
         foreach ($many as $n => $id) {
             same($n + 1, $producer->wait($id, 60)?->result()['payload']);
         }
+    });
+});
+
+test('an_effect_happens_once_over_attempts_and_a_replay', function (): void {
+    if (!in_array('sqlite', PDO::getAvailableDrivers(), true)) {
+        throw new Skipped('PHP has no driver sqlite (Debian: php-sqlite3)');
+    }
+    $binary = binary();
+    redis('FLUSHALL');
+    $dsn = 'sqlite:' . folder() . '/db';
+    $db = new PDO($dsn);
+    createTables($db, 'sqlite');
+    $program = folder() . '/worker.php';
+    file_put_contents($program, '<?php require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+        $db = new PDO(' . var_export($dsn, true) . ');
+        Streamfleet\Worker::create()->on("pay", function ($job) use ($db) {
+            $result = Streamfleet\Effects::once($db, $job, function ($db) use ($job) {
+                $db->exec("INSERT INTO transfers VALUES (1)");
+                return $job->field("fence");
+            });
+            if ($db->query("SELECT balance FROM accounts WHERE name = \'ann\'")->fetchColumn() === 0) {
+                throw new RuntimeException("the mail server is down");
+            }
+            return [$result, $job->field("fence")];
+        })->run();');
+    $command = json_encode([PHP_BINARY, $program], JSON_UNESCAPED_SLASHES);
+    withWorker("[types.pay]\nhandler = { pool = { command = $command } }\nmax_attempts = 2\nbackoff = { fixed = \"50ms\" }\n", function () use ($binary, $db): void {
+        $producer = producer();
+        $producer->enqueue('pay', id: 'order-7');
+        same('dead', $producer->wait('order-7', 30)?->state);
+        $db->exec("UPDATE accounts SET balance = 1 WHERE name = 'ann'");
+        [$letter] = array_keys(entries('sf:{default}:dead'));
+        $replay = proc_open([$binary, 'dead', 'replay', $letter, '--yes'], [['file', '/dev/null', 'r'], ['pipe', 'w'], ['redirect', 1]], $pipes, null, environment() + getenv());
+        $output = stream_get_contents($pipes[1]);
+        same(0, proc_close($replay), $output);
+        $status = eventually(static fn () => ($found = $producer->status('order-7'))?->state === 'done' ? $found : null, 'the end of the replay', 30.0);
+        [$first, $last] = $status->result();
+        same(-1, version_compare(strtr($first, '-', '.'), strtr($last, '-', '.')), "$first, $last");
+        same([[1]], $db->query('SELECT number FROM transfers')->fetchAll(PDO::FETCH_NUM));
     });
 });

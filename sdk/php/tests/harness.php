@@ -300,7 +300,7 @@ final class Program
     }
 
     /** The next line; null at the end of the output. */
-    public function read(float $seconds = 10.0): ?array
+    public function read(float $seconds = 60.0): ?array
     {
         $end = microtime(true) + $seconds;
         while (($at = strpos($this->buffer, "\n")) === false) {
@@ -343,7 +343,7 @@ final class Program
         $this->code = eventually(function (): ?int {
             $status = proc_get_status($this->process);
             return $status['running'] ? null : ($status['signaled'] ? 128 + $status['termsig'] : $status['exitcode']);
-        }, 'the end of the program', 10.0);
+        }, 'the end of the program', 60.0);
         proc_close($this->process);
         return $this->code;
     }

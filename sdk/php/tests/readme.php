@@ -5,6 +5,8 @@
 declare(strict_types=1);
 
 require __DIR__ . '/harness.php';
+require __DIR__ . '/databases.php';
+require __DIR__ . '/program.php';
 
 /**
  * The blocks of README.md: what the comment says, and the code.
@@ -85,7 +87,7 @@ function project(): string
 function php(string $code, string $before): string
 {
     file_put_contents(project() . '/block.php', "<?php\nrequire 'vendor/autoload.php';\nrequire 'SendMail.php';\n$before\n$code");
-    return command([PHP_BINARY, '-d', 'error_reporting=-1', '-d', 'display_errors=1', 'block.php'], project(), ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
+    return command([PHP_BINARY, '-d', 'error_reporting=-1', '-d', 'display_errors=1', '-d', 'zend.assertions=1', 'block.php'], project(), ['PATH' => bin() . ':' . getenv('PATH'), 'STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
 }
 
 function aProducer(): string
@@ -196,7 +198,23 @@ test('the_command_line_accepts_an_id_once', function (): void {
     }
     redis('FLUSHALL');
     same("bool(true)\nbool(false)\n", php(code('php', 'cli'), ''));
-    same('invoices-2026-11.0 invoices-2026-11.1', php('use Streamfleet\Submission; $cli = new Streamfleet\Cli();' . code('php', 'batch') . ' echo implode(" ", $ids);', ''));
+});
+
+test('the_http_api_accepts_an_id_once', function (): void {
+    [$url, $token] = console();
+    redis('FLUSHALL');
+    same("bool(true)\nbool(false)\n", php('use Streamfleet\Submission; $token = ' . var_export($token, true) . ';' . str_replace('http://127.0.0.1:9470', $url, code('php', 'http')), ''));
+    same(4, redis('XLEN', 'sf:{default}:jobs'));
+    $producers = ['$http = new Streamfleet\Http(' . var_export($url, true) . ',' . var_export($token, true) . ');', '$http = new Streamfleet\Cli();'];
+    foreach ($producers as $producer) {
+        same('invoices-2026-11.0 invoices-2026-11.1', php('use Streamfleet\Submission;' . $producer . code('php', 'batch') . ' echo implode(" ", $ids);', ''));
+    }
+});
+
+test('fakes_record_and_run_jobs', function (): void {
+    php(code('php', 'fake'), 'final class SignUp { public function __construct(private readonly Streamfleet\Submitter $jobs) {} public function register(string $to): void { $this->jobs->enqueue("mail.send", ["to" => $to, "template" => "welcome"]); } }');
+    same('', php(code('php', 'inline'), ''));
+    contains('AssertionError', thrown(Exception::class, static fn () => php(str_replace("=== 'done'", "=== 'dead'", code('php', 'inline')), ''))->getMessage());
 });
 
 test('handlers_and_tasks_run', function (): void {
@@ -210,6 +228,36 @@ test('handlers_and_tasks_run', function (): void {
     same(['printed', null], [$program->answer('letter.print')['result'], $program->answer('letter.post')['result'] ?? null]);
     same('mailed R-7', $program->answer('gift.send', null, ['step' => 'mail', 'results' => ['charge' => $program->answer('gift.send', null, ['step' => 'charge'])['result']]])['result']);
     contains('order.pay job-7: the payload has no order', $program->stderr());
+});
+
+/** A SQLite database with the tables of the fleet and of the examples, and the code that connects to it. */
+function aDatabase(): array
+{
+    if (!in_array('sqlite', PDO::getAvailableDrivers(), true)) {
+        throw new Skipped('PHP has no driver sqlite (Debian: php-sqlite3)');
+    }
+    $dsn = 'sqlite:' . folder() . '/db';
+    $db = new PDO($dsn);
+    createTables($db, 'sqlite');
+    $db->exec('CREATE TABLE orders (number INTEGER)');
+    return [$db, '$db = new PDO(' . var_export($dsn, true) . ');'];
+}
+
+test('an_effect_happens_once', function (): void {
+    [$db, $connect] = aDatabase();
+    file_put_contents(project() . '/effects.php', "<?php\nrequire 'vendor/autoload.php';\n\$worker = Streamfleet\\Worker::create();\n$connect\n" . code('php', 'effects') . "\n\$worker->run();");
+    $program = Program::in(project(), 'effects.php');
+    foreach (['17-0', '18-0'] as $fence) {
+        $answer = $program->answer('order.charge', ['name' => 'ann', 'amount' => 5], ['id' => 'order-7', 'fence' => $fence]);
+        same(['charged' => 5], $answer['result'] ?? null, json_encode($answer));
+    }
+    same([-5, 1], [$db->query("SELECT balance FROM accounts WHERE name = 'ann'")->fetchColumn(), $db->query('SELECT COUNT(*) FROM streamfleet_outbox')->fetchColumn()]);
+});
+
+test('jobs_are_added_to_the_outbox', function (): void {
+    [$db, $connect] = aDatabase();
+    same('', php(code('php', 'outbox'), $connect));
+    same(['mail.send', 'invoice.send', 'stock.count'], $db->query('SELECT type FROM streamfleet_outbox ORDER BY seq')->fetchAll(PDO::FETCH_COLUMN));
 });
 
 test('types_share_a_named_pool', function (): void {
@@ -226,6 +274,13 @@ test('types_share_a_named_pool', function (): void {
         file_put_contents("$folder/streamfleet.toml", code('file', $file));
         command([realpath(getenv('STREAMFLEET_BIN')), 'config', 'check'], $folder, ['STREAMFLEET__REDIS__URL' => 'redis://127.0.0.1:' . redisServer()]);
     }
+});
+
+test('the_program_says_what_its_types_need', function (): void {
+    file_put_contents(project() . '/described.php', "<?php\nrequire 'vendor/autoload.php';\nrequire 'SendMail.php';\n\$worker = Streamfleet\\Worker::create();\n" . code('php', 'worker') . "\n\$worker->run();");
+    $told = json_decode(command(['sh', '-e', '-c', str_replace('worker.php', 'described.php', code('run', 'describe'))], project()), true);
+    same(['max_attempts' => 4, 'timeout' => '30000ms'], $told['types']['mail.welcome']);
+    same([], $told['types']['letter.print']);
 });
 
 test('tasks_are_dispatched', function (): void {

@@ -246,7 +246,7 @@ test('methods_with_a_job_type_are_handlers', function (): void {
         }
         class More extends Mails { #[JobType("mail.more")] public function more(Job $job): string { return "more"; } }
         class Hidden { #[JobType("mail.hidden")] private function send(Job $job) {} }
-        class Limited { #[JobType("mail.limited", maxAttempts: 3)] public function send(Job $job) {} }
+        class Limited { #[JobType("mail.limited", delay: 3)] public function send(Job $job) {} }
         $why = function (object|string $object) use ($worker) { try { $worker->register($object); } catch (Exception $error) { return $error->getMessage(); } };
         $wrong = [$why("NoSuchClass"), $why(stdClass::class), $why(new Hidden()), $why(Limited::class)];
         $worker->register(More::class)->on("wrong", fn() => $wrong)->run();');
@@ -254,7 +254,7 @@ test('methods_with_a_job_type_are_handlers', function (): void {
     contains("no class 'NoSuchClass'", $missing);
     contains('stdClass has no method with #[JobType', $none);
     contains('Hidden::send', $hidden);
-    contains('no effect on Limited::send', $limited);
+    contains('delay of #[JobType(\'mail.limited\')] have no effect on Limited::send', $limited);
     same(['outcome' => 'done', 'result' => ['mail.send', ['to' => 'ann'], 1]], $program->answer('mail.send', ['to' => 'ann']));
     same(['outcome' => 'drop', 'reason' => 'unwanted'], $program->answer('mail.drop'));
     same(1, $program->answer('mail.static')['result']);
@@ -264,6 +264,21 @@ test('methods_with_a_job_type_are_handlers', function (): void {
     $program->send(['type' => 'hello', 'protocol' => 1]);
     same(['a'], $program->read()['types']);
     same([1, 2], [$program->answer('a')['result'], $program->answer('a')['result']]);
+});
+
+test('a_program_says_what_its_types_need', function (): void {
+    putenv('STREAMFLEET_DESCRIBE=1');
+    try {
+        $program = Program::bare('class Mails { #[JobType("mail.send", maxAttempts: 3, timeout: 1.5, tracking: "all", onFailure: "desk.ask")] public function send(Job $job) { echo "noise"; } }
+            $worker = Worker::create()->register(Mails::class)->on("7", fn() => 1);
+            echo "noise on standard output\n";
+            $worker->run();');
+        same(['type' => 'handlers', 'protocol' => 1, 'types' => ['mail.send' => ['max_attempts' => 3, 'timeout' => '1500ms', 'tracking' => 'all', 'on_failure' => 'desk.ask'], '7' => []]], $program->read());
+        same([null, 0], [$program->read(), $program->exitCode()]);
+        contains('noise on standard output', $program->stderr());
+    } finally {
+        putenv('STREAMFLEET_DESCRIBE');
+    }
 });
 
 test('a_step_reads_the_results_of_the_steps_before_it', function (): void {
