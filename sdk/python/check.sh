@@ -3,6 +3,7 @@
 #
 # It installs the package and redis-py into a new environment in a temporary folder, as the README's quick start does. If pip cannot,
 # because there is no network, it uses the redis-py that this Python has, such as Debian's python3-redis.
+# Tests that need MariaDB or PostgreSQL start a server of their own if it is installed (Debian: mariadb-server, postgresql), and are skipped if not.
 # PYTHON selects the interpreter. Exit code 0: everything that could run passed. Lines that begin with "skip" name what could not.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -48,12 +49,12 @@ else
 fi
 "$python" -c 'import redis, sys; print("     Python", sys.version.split()[0], "with redis-py", redis.__version__)'
 
-# With the packages of pip, types are checked too, and the oldest redis-py that pyproject.toml allows.
+# With the packages of pip, types and drivers of databases are checked too, and the oldest redis-py that pyproject.toml allows.
 oldest=$(sed -n 's/^redis = \["redis>=\(.*\)"\]$/\1/p' "$here/pyproject.toml")
 old=
 if [ "$python" = "$work/quick/venv/bin/python" ]; then
   "$python" -m venv "$work/old"
-  if { "$python" -m pip install mypy && "$work/old/bin/pip" install "redis==$oldest.*"; } >"$work/log" 2>&1; then
+  if { "$python" -m pip install mypy pyright opentelemetry-sdk celery packaging "psycopg[binary]" psycopg2-binary pymysql && "$work/old/bin/pip" install "redis==$oldest.*"; } >"$work/log" 2>&1; then
     old=$work/old/bin/python
   else
     cat "$work/log" >&2
@@ -61,9 +62,15 @@ if [ "$python" = "$work/quick/venv/bin/python" ]; then
   fi
 fi
 if "$python" -m mypy --version >/dev/null 2>&1; then
-  (cd "$here" && "$python" -m mypy --cache-dir "$work/mypy" streamfleet tests/typed.py)
+  (cd "$here" && "$python" -m mypy --cache-dir "$work/mypy" streamfleet)
 else
   echo "skip types: mypy is not installed"
+fi
+# pyright is a program for Node, which its package gets when it is first used.
+if "$python" -m mypy --version >/dev/null 2>&1 && "$python" -m pyright --version >/dev/null 2>&1; then
+  "$python" -B "$here/tests/check_types.py"
+else
+  echo "skip types of the examples: mypy or pyright is not installed"
 fi
 
 cd "$here"

@@ -4,7 +4,11 @@ A handler needs no dependency: the worker, a program of its own, starts this pro
 producer uses your own redis-py client, synchronous or asyncio. The README beside this package has a quick start.
 """
 
+from typing import TYPE_CHECKING, Any
+
+from . import outbox
 from ._cli import Accepted, AsyncCli, Cli, Refused, Unconfirmed
+from ._effects import Superseded, once
 from ._errors import Rule
 from ._outcome import Cancelled, Done, Drop, Fatal, Outcome, Retry, Snooze, Unknown
 from ._producer import (
@@ -34,12 +38,17 @@ from ._worker import (
     use,
 )
 
+if TYPE_CHECKING:
+    from ._http import AsyncHttp, Batch, Http, Invalid
+
 __version__ = VERSION
 
 __all__ = [
     "Accepted",
     "AsyncCli",
+    "AsyncHttp",
     "AsyncProducer",
+    "Batch",
     "BulkError",
     "Cancelled",
     "Cli",
@@ -48,6 +57,8 @@ __all__ = [
     "Fatal",
     "Gone",
     "Handler",
+    "Http",
+    "Invalid",
     "Job",
     "JobFailed",
     "LogHandler",
@@ -62,6 +73,7 @@ __all__ = [
     "Snooze",
     "Status",
     "Submission",
+    "Superseded",
     "Unconfirmed",
     "Unknown",
     "Worker",
@@ -70,6 +82,17 @@ __all__ = [
     "job",
     "middleware",
     "on",
+    "once",
+    "outbox",
     "run",
     "use",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Most programs with handlers submit nothing over HTTP, and start quicker without the modules that this needs."""
+    if name in ("AsyncHttp", "Batch", "Http", "Invalid"):
+        from . import _http
+
+        return getattr(_http, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

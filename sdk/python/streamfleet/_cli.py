@@ -10,10 +10,10 @@ import os
 import re
 import subprocess
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
 
-from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name, check_options, checked_submission
+from ._line import as_date, check_line, line_of
+from ._producer import JsonDefault, Seconds, Submission, _checked_id, _milliseconds, _queue_name, checked_submission
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,7 +28,6 @@ _EXIT_FULL = 7
 _EXIT_NOT_STARTED = (126, 127)
 #: How the errors of the program begin if it has sent nothing, and the job is not to blame.
 _NOTHING_SENT = ("error: the configuration has ", "error: cannot reach redis ")
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class Refused(Exception):
@@ -75,8 +74,8 @@ class _Base:
 
     def submission(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> Submission:  # noqa: A002
         """Creates a submission with this object's ``json_default``."""
-        check_options(options)
-        options.setdefault("json_default", self.json_default)
+        if self.json_default is not None:
+            options.setdefault("json_default", self.json_default)
         return Submission(type, payload, **options)
 
     def _call(self, submission: Submission, idempotent_for: Optional[Seconds], durability: Optional[str]) -> Tuple[List[str], bytes]:
@@ -96,10 +95,10 @@ class _Base:
         for member in map(checked_submission, members):
             if (member.queue or queue) != queue:
                 raise ValueError(f"a batch has one queue, and this one has {queue!r} and {member.queue!r}")
-            lines.append(_line(member))
+            lines.append(line_of(member))
         if not lines:
             raise ValueError("a batch needs a member")
-        arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={_checked_id('batch', name, 100).decode()}", f"--follow={_line(follow).decode()}", "--output=json"]
+        arguments = ["enqueue", "--bulk", f"--queue={queue}", f"--batch={_checked_id('batch', name, 100).decode()}", f"--follow={line_of(follow).decode()}", "--output=json"]
         return self._checked(arguments), b"\n".join(lines)
 
     def _checked(self, arguments: List[str]) -> List[str]:
@@ -148,63 +147,10 @@ def _ids(told: Mapping[str, Any]) -> List[str]:
     return list(told["ids"])
 
 
-def _date(ms: bytes) -> str:
-    return (_EPOCH + timedelta(milliseconds=int(ms))).isoformat(timespec="milliseconds")
-
-
-def _check(fields: Mapping[bytes, bytes], tracking: Optional[bytes]) -> None:
-    if tracking not in (None, b"all") or b"batch" in fields:
-        raise ValueError("streamfleet enqueue has no field batch, and no tracking but all: submit this job with a Producer")
-    if fields.get(b"encoding") == b"msgpack":
-        raise ValueError("streamfleet enqueue takes JSON or raw bytes, and no MessagePack")
-
-
-#: The names of fields in a line of ``streamfleet enqueue --bulk``.
-_KEYS = {b"delay_ms": "delay", b"timeout_ms": "timeout", b"run_at_ms": "at", b"expires_at_ms": "expires_at"}
-_NUMBERS = (b"delay_ms", b"timeout_ms", b"max_attempts")
-
-
-def _line(submission: Submission) -> bytes:
-    """A job as a line of ``streamfleet enqueue --bulk``."""
-    fields = dict(submission.fields)
-    tracking, payload = fields.pop(b"tracking", None), fields.pop(b"payload", b"")
-    _check(fields, tracking)
-    if b"traceparent" in fields:
-        raise ValueError("a job of a batch cannot name a trace")
-    line: Dict[str, Any] = {"lane": submission.lane}
-    headers: Dict[str, str] = {}
-    # JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
-    is_raw = fields.get(b"encoding") == b"raw"
-    parts = {"payload": payload.replace(b"\r", b" ").replace(b"\n", b" ")} if payload and not is_raw else {}
-    for name, value in fields.items():
-        if name.startswith(b"h."):
-            headers[name[2:].decode()] = value.decode()
-        elif name == b"then":
-            parts["then"] = value
-        elif name in (b"run_at_ms", b"expires_at_ms"):
-            line[_KEYS[name]] = _date(value)
-        else:
-            line[_KEYS.get(name, name.decode())] = int(value) if name in _NUMBERS else value.decode()
-    if is_raw:
-        try:
-            line["payload"] = payload.decode()
-        except UnicodeDecodeError:
-            raise ValueError("streamfleet enqueue --bulk takes raw payloads only if they are UTF-8") from None
-    if tracking is not None:
-        line["track"] = True
-    if headers:
-        line["headers"] = headers
-    for key, given in (("unique", submission.unique), ("unique_scope", submission.unique_scope), ("unique_mode", submission.unique_mode)):
-        if given is not None:
-            line[key] = given
-    text = json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode()
-    return text[:-1] + b"".join(b',"%s":%s' % (key.encode(), part) for key, part in parts.items()) + b"}"
-
-
 def _arguments(submission: Submission, queue: str) -> Tuple[List[str], bytes]:
     fields = dict(submission.fields)
     tracking = fields.pop(b"tracking", None)
-    _check(fields, tracking)
+    check_line(fields, tracking)
     arguments = ["enqueue", fields.pop(b"type").decode(), f"--queue={submission.queue or queue}", f"--lane={submission.lane}"]
     payload = fields.pop(b"payload", b"")
     if payload:
@@ -218,7 +164,7 @@ def _arguments(submission: Submission, queue: str) -> Tuple[List[str], bytes]:
                 raise ValueError(f"streamfleet enqueue takes no header whose name has a '=': {name[2:]!r}")
             arguments.append(f"--header={(name[2:] + b'=' + value).decode('utf-8')}")
         elif name in (b"run_at_ms", b"expires_at_ms"):
-            arguments.append(f"--{'at' if name == b'run_at_ms' else 'expires-at'}={_date(value)}")
+            arguments.append(f"--{'at' if name == b'run_at_ms' else 'expires-at'}={as_date(value)}")
         elif name.endswith(b"_ms"):
             arguments.append(f"--{name[:-3].decode()}={value.decode()}ms")
         else:

@@ -12,7 +12,10 @@ import re
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable, Iterable, List, Literal, Mapping, Optional, Sequence, Tuple, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Literal, Mapping, Optional, Sequence, Tuple, TypedDict, Union, cast
+
+from ._trace import TRACESTATE
+from ._trace import current as current_trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -41,7 +44,7 @@ _LONG_NUMBER = re.compile(r"[0-9]{19}")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FINAL = ("done", "dead", "cancelled")
 #: The fields of a job's record that other programs may read.
-_RECORD = (b"state", b"type", b"created_ms", b"result", b"error", b"progress", b"note")
+_RECORD = (b"state", b"type", b"created_ms", b"result", b"error", b"progress", b"note", b"children")
 
 #: Tells redis-py not to decode a reply, whatever decode_responses and encoding say.
 _AS_BYTES = {"NEVER_DECODE": True}
@@ -212,88 +215,122 @@ def _queue_name(value: str) -> str:
     return value
 
 
+#: The options that the handlers of this program declare, by the types of their jobs.
+DECLARED: "Dict[str, Options]" = {}
+
+#: Options that say the same in two ways: one that is given takes the place of the other.
+_EITHER = (("lane", "priority"), ("priority", "lane"), ("delay", "run_at"), ("run_at", "delay"))
+
+
+def _with_declared(type: str, options: "Options") -> "Options":  # noqa: A002
+    """Adds what the handler of the type declares."""
+    declared = DECLARED.get(type)
+    if not declared:
+        return options
+    options_ = dict(options)
+    replaced = {other for given, other in _EITHER if options_.get(given) is not None}
+    merged: Any = {**{name: value for name, value in declared.items() if name not in replaced}, **options_}
+    return cast("Options", merged)
+
+
 class Submission:
     """A job before it is sent; every argument is checked here, so that nothing malformed reaches Redis.
 
     ``payload`` is any JSON value, or bytes, which are sent as they are. ``delay`` and ``timeout`` are seconds or a
     timedelta; ``run_at`` and ``expires_at`` an aware datetime or seconds since 1970. ``priority`` is 1 to 10 and stands
-    for a lane; give a ``lane`` or a priority. ``batch`` is one that :meth:`Cli.batch` has opened. ``unique``, ``unique_scope`` (a text of
-    docs/submit.md, or a length) and ``unique_mode`` need :class:`Cli`. The other options are the fields of the same names in docs/wire.md.
+    for a lane; give a ``lane`` or a priority. ``batch`` is one that :meth:`Http.batch` has opened. ``unique``,
+    ``unique_scope`` (a text of docs/submit.md, or a length) and ``unique_mode`` need :class:`Http` or :class:`Cli`. The other
+    options are the fields of the same names in docs/wire.md. What is not given is what the handler of the type declares, if
+    this program has one, and the trace is that of the code that creates the submission.
     """
 
     __slots__ = ("fields", "lane", "queue", "size", "unique", "unique_mode", "unique_scope")
 
-    def __init__(
-        self,
-        type: str,  # noqa: A002
-        payload: Any = None,
-        *,
-        queue: Optional[str] = None,
-        lane: Optional[str] = None,
-        priority: Optional[int] = None,
-        delay: Optional[Seconds] = None,
-        run_at: Optional[Instant] = None,
-        expires_at: Optional[Instant] = None,
-        id: Optional[str] = None,  # noqa: A002
-        headers: Optional[Mapping[str, str]] = None,
-        max_attempts: Optional[int] = None,
-        timeout: Optional[Seconds] = None,
-        tracking: Optional[Tracking] = None,
-        on_success: Optional[str] = None,
-        on_failure: Optional[str] = None,
-        then: Optional[Sequence[Mapping[str, Any]]] = None,
-        batch: Optional[str] = None,
-        traceparent: Optional[str] = None,
-        encoding: Optional[str] = None,
-        unique: Optional[str] = None,
-        unique_scope: Union[str, Seconds, None] = None,
-        unique_mode: Optional[str] = None,
-        json_default: Optional[JsonDefault] = None,
-    ) -> None:
-        if unique is None and (unique_scope is not None or unique_mode is not None):
+    def __init__(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> None:  # noqa: A002
+        check_options(options)
+        type_ = _type_name("type", type)
+        options = _with_declared(type, options)
+        default = options.get("json_default")
+        scope, queue = options.get("unique_scope"), options.get("queue")
+        if options.get("unique") is None and (scope is not None or options.get("unique_mode") is not None):
             raise ValueError("unique_scope and unique_mode need unique")
-        if unique_scope is not None and not isinstance(unique_scope, str):
-            unique_scope = f"{_milliseconds('unique_scope', unique_scope)}ms"
-        self.unique, self.unique_scope, self.unique_mode = unique, unique_scope, unique_mode
+        if scope is not None and not isinstance(scope, str):
+            scope = f"{_milliseconds('unique_scope', scope)}ms"
+        self.unique, self.unique_scope, self.unique_mode = options.get("unique"), scope, options.get("unique_mode")
         self.queue = None if queue is None else _queue_name(queue)
-        self.lane = _lane(lane, priority)
-        fields: List[Tuple[bytes, bytes]] = [(b"type", _type_name("type", type))]
-        fields += _payload(payload, encoding, json_default)
-        if id is not None:
-            fields.append((b"id", _checked_id("id", id, 128)))
-            if _ENTRY.fullmatch(id):
-                raise ValueError(f"an id of your own must not look like that of a stream entry: {id!r}")
-        if delay is not None:
-            fields.append((b"delay_ms", b"%d" % _milliseconds("delay", delay)))
-        if run_at is not None:
-            fields.append((b"run_at_ms", b"%d" % _instant("run_at", run_at)))
-        if expires_at is not None:
-            fields.append((b"expires_at_ms", b"%d" % _instant("expires_at", expires_at)))
-        if max_attempts is not None:
-            fields.append((b"max_attempts", _whole("max_attempts", max_attempts, 1, 2**32 - 1)))
-        if timeout is not None:
-            ms = _milliseconds("timeout", timeout, 1)
-            fields.append((b"timeout_ms", _whole("timeout in ms", ms, 1, LONGEST_TIMEOUT_MS)))
-        if tracking is not None:
-            if tracking not in ("all", "failures", "none"):
-                raise ValueError(f"tracking must be all, failures or none, not {tracking!r}")
-            fields.append((b"tracking", tracking.encode()))
-        if on_success is not None:
-            fields.append((b"on_success", _type_name("on_success", on_success)))
-        if on_failure is not None:
-            fields.append((b"on_failure", _type_name("on_failure", on_failure)))
-        if then:
-            fields.append((b"then", _then(then, json_default)))
-        if batch is not None:
-            fields.append((b"batch", _checked_id("batch", batch, 100)))
-        if traceparent is not None:
-            fields.append((b"traceparent", traceparent.encode("ascii")))
-        for name, value in (headers or {}).items():
+        self.lane = _lane(options.get("lane"), options.get("priority"))
+        fields: List[Tuple[bytes, bytes]] = [(b"type", type_)]
+        fields += _payload(payload, options.get("encoding"), default)
+        fields += _when(options)
+        fields += _terms(options)
+        fields += _after(options, default)
+        fields += _trace(options)
+        for name, value in (options.get("headers") or {}).items():
             fields.append(_header(name, value))
         if len(fields) > MAX_FIELDS:
             raise ValueError(f"a job may have at most {MAX_FIELDS} fields, not {len(fields)}")
         self.fields = fields
         self.size = sum(len(name) + len(value) for name, value in fields)
+
+
+def _when(options: "Options") -> List[Tuple[bytes, bytes]]:
+    """The id of a job, and its times."""
+    fields: List[Tuple[bytes, bytes]] = []
+    id, delay = options.get("id"), options.get("delay")  # noqa: A001
+    run_at, expires_at = options.get("run_at"), options.get("expires_at")
+    if id is not None:
+        fields.append((b"id", _checked_id("id", id, 128)))
+        if _ENTRY.fullmatch(id):
+            raise ValueError(f"an id of your own must not look like that of a stream entry: {id!r}")
+    if delay is not None:
+        fields.append((b"delay_ms", b"%d" % _milliseconds("delay", delay)))
+    if run_at is not None:
+        fields.append((b"run_at_ms", b"%d" % _instant("run_at", run_at)))
+    if expires_at is not None:
+        fields.append((b"expires_at_ms", b"%d" % _instant("expires_at", expires_at)))
+    return fields
+
+
+def _terms(options: "Options") -> List[Tuple[bytes, bytes]]:
+    """What a job is allowed."""
+    fields: List[Tuple[bytes, bytes]] = []
+    max_attempts, timeout, tracking = options.get("max_attempts"), options.get("timeout"), options.get("tracking")
+    if max_attempts is not None:
+        fields.append((b"max_attempts", _whole("max_attempts", max_attempts, 1, 2**32 - 1)))
+    if timeout is not None:
+        ms = _milliseconds("timeout", timeout, 1)
+        fields.append((b"timeout_ms", _whole("timeout in ms", ms, 1, LONGEST_TIMEOUT_MS)))
+    if tracking is not None:
+        if tracking not in ("all", "failures", "none"):
+            raise ValueError(f"tracking must be all, failures or none, not {tracking!r}")
+        fields.append((b"tracking", tracking.encode()))
+    return fields
+
+
+def _after(options: "Options", default: Optional[JsonDefault]) -> List[Tuple[bytes, bytes]]:
+    """What follows the end of a job."""
+    fields: List[Tuple[bytes, bytes]] = []
+    on_success, on_failure = options.get("on_success"), options.get("on_failure")
+    then, batch = options.get("then"), options.get("batch")
+    if on_success is not None:
+        fields.append((b"on_success", _type_name("on_success", on_success)))
+    if on_failure is not None:
+        fields.append((b"on_failure", _type_name("on_failure", on_failure)))
+    if then:
+        fields.append((b"then", _then(then, default)))
+    if batch is not None:
+        fields.append((b"batch", _checked_id("batch", batch, 100)))
+    return fields
+
+
+def _trace(options: "Options") -> List[Tuple[bytes, bytes]]:
+    """The trace that a job belongs to. Its state is a header, because the fleet has no field for it."""
+    given = options.get("traceparent")
+    parent, state = (given, None) if given is not None else current_trace()
+    fields = [] if parent is None else [(b"traceparent", parent.encode("ascii"))]
+    if parent is not None and state is not None and TRACESTATE not in (options.get("headers") or {}):
+        fields.append(_header(TRACESTATE, state))
+    return fields
 
 
 def checked_submission(value: Any) -> Submission:
@@ -414,6 +451,8 @@ class Status:
     note: Optional[str] = None
     #: The result as JSON text; see :meth:`value`.
     result: Optional[str] = None
+    #: The ids of the jobs that followed its end.
+    children: Tuple[str, ...] = ()
 
     @property
     def ended(self) -> bool:
@@ -477,8 +516,8 @@ class _Base:
 
     def submission(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> Submission:  # noqa: A002
         """Creates a submission with this producer's ``json_default``, for :meth:`enqueue_many`."""
-        check_options(options)
-        options.setdefault("json_default", self.json_default)
+        if self.json_default is not None:
+            options.setdefault("json_default", self.json_default)
         return Submission(type, payload, **options)
 
     def _key(self, queue: Optional[str], name: str) -> str:
@@ -486,7 +525,7 @@ class _Base:
 
     def _xadd(self, submission: Submission) -> List[Any]:
         if submission.unique is not None:
-            raise ValueError("a unique key is a lock, and a plain XADD cannot take it: submit this job with streamfleet.Cli")
+            raise ValueError("a unique key is a lock, and a plain XADD cannot take it: submit this job with streamfleet.Http or Cli")
         lane = "jobs" if submission.lane == "normal" else f"jobs:{submission.lane}"
         # Bytes, because a client may have been given another encoding for text.
         command: List[Any] = ["XADD", self._key(submission.queue, lane).encode(), b"*"]
@@ -527,7 +566,7 @@ class _Base:
 
     @staticmethod
     def _status(id: str, reply: Sequence[Any]) -> Optional[Status]:  # noqa: A002
-        state, type_, created, result, error, progress, note = map(_text, reply)
+        state, type_, created, result, error, progress, note, children = map(_text, reply)
         if state is None:
             return None
         return Status(
@@ -539,6 +578,7 @@ class _Base:
             progress=None if progress is None else float(progress),
             note=note,
             result=result,
+            children=tuple((children or "").split()),
         )
 
 

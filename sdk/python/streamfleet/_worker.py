@@ -44,26 +44,31 @@ from typing import (
     overload,
 )
 
+from ._describe import DESCRIBE, describe
 from ._errors import Rule, Rules
 from ._events import ENDINGS, Event, Listeners, end_of
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described, leaves_of, severity
-from ._producer import Submission, bytes_or, check_numbers, check_options, check_type
+from ._producer import DECLARED, Submission, bytes_or, check_numbers, check_options, check_type
+from ._trace import JOB, TRACESTATE, continued
 from ._version import VERSION
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ._cli import Accepted, AsyncCli, Cli
-    from ._producer import AsyncProducer, Options, Producer
+    from ._http import AsyncHttp, Http
+    from ._producer import AsyncProducer, Options, Producer, Seconds
 
     #: The payload of a job, and what a handler returns: for an async one, a coroutine.
     P = TypeVar("P", default=Any)
-    R = TypeVar("R", default=Any)
+    R = TypeVar("R", default=Any, covariant=True)
     F = TypeVar("F", bound="Callable[..., Any]")
+    #: What an async handler returns when it is awaited.
+    A = TypeVar("A")
 else:
     from typing import TypeVar
 
-    P, R, F = TypeVar("P"), TypeVar("R"), TypeVar("F")
+    P, R, F, A = TypeVar("P"), TypeVar("R"), TypeVar("F"), TypeVar("A")
 
 PROTOCOL = 1
 SDK = f"streamfleet-python {VERSION}"
@@ -111,6 +116,8 @@ class Job(Generic[P]):
         encoding: str = "json",
         results: Optional[Mapping[str, Any]] = None,
         step: Optional[str] = None,
+        fence: Optional[str] = None,
+        traceparent: Optional[str] = None,
         message: Optional[Mapping[str, Any]] = None,
         channel: "Optional[_Channel]" = None,
     ) -> None:
@@ -131,11 +138,12 @@ class Job(Generic[P]):
         #: returned nothing, or that a person decided to be done without naming a result, is missing.
         self.results: Dict[str, Any] = dict(results or {})
         #: Greater for every later attempt of the job.
-        self.fence: Optional[str] = self.message.get("fence")
+        self.fence: Optional[str] = self.message.get("fence") if fence is None else fence
         #: Whether an earlier attempt failed or lost its worker.
         self.redelivered = bool(self.message.get("redelivered", False))
-        #: The W3C trace context of the attempt.
-        self.traceparent: Optional[str] = self.message.get("traceparent")
+        #: The W3C trace context of the attempt. A producer that cannot set the field may have sent it as a header.
+        self.traceparent: Optional[str] = traceparent or self.message.get("traceparent") or self.headers.get("traceparent")
+        self.tracestate: Optional[str] = self.headers.get(TRACESTATE)
         self.ref: Optional[str] = self.message.get("ref")
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._channel = channel
@@ -215,12 +223,9 @@ def _plain(value: Any) -> Any:
         return str(value)
 
 
-_current: "contextvars.ContextVar[Optional[Job[Any]]]" = contextvars.ContextVar("streamfleet_job", default=None)
-
-
 def current_job() -> "Optional[Job[Any]]":
     """Returns the job that this code runs for, if it runs in a handler."""
-    return _current.get()
+    return JOB.get()
 
 
 #: What a log record has anyway; everything else was given as ``extra``.
@@ -235,7 +240,7 @@ class LogHandler(logging.Handler):
             channel = _Channel.active
             if channel is None:
                 return
-            job_ = _current.get()
+            job_ = JOB.get()
             number = record.levelno
             level = "debug" if number < 20 else "info" if number < 30 else "warn" if number < 40 else "error"
             fields = {name: value for name, value in vars(record).items() if name not in _RECORD_NAMES}
@@ -409,9 +414,9 @@ class Handler(Generic[P, R]):
     @overload
     def enqueue(self, payload: P, *, producer: "AsyncProducer", **options: "Unpack[Options]") -> Coroutine[Any, Any, str]: ...
     @overload
-    def enqueue(self, payload: P, *, producer: "Cli", **options: "Unpack[Options]") -> "Accepted": ...
+    def enqueue(self, payload: P, *, producer: "Union[Cli, Http]", **options: "Unpack[Options]") -> "Accepted": ...
     @overload
-    def enqueue(self, payload: P, *, producer: "AsyncCli", **options: "Unpack[Options]") -> "Coroutine[Any, Any, Accepted]": ...
+    def enqueue(self, payload: P, *, producer: "Union[AsyncCli, AsyncHttp]", **options: "Unpack[Options]") -> "Coroutine[Any, Any, Accepted]": ...
     @overload
     def enqueue(self, payload: P, *, producer: Any = None, **options: "Unpack[Options]") -> Any: ...
     @overload
@@ -420,13 +425,10 @@ class Handler(Generic[P, R]):
     def enqueue(self, payload: Any = None, *, producer: Any = None, **options: "Unpack[Options]") -> Any:
         """Submits a job of this type with the producer, or with that of :func:`use`, and returns what that returns.
 
-        With an AsyncProducer, await it. Type checkers know what it returns if it gets the producer. The options of the
-        decorator are the defaults of these, and of no job that is submitted in another way.
+        With an asynchronous producer, await it. Type checkers know what it returns if it gets the producer. The options of
+        the decorator are the defaults of these.
         """
-        producer = producer or _producer
-        if producer is None:
-            raise RuntimeError("no producer: call streamfleet.use(Producer(client)) first, or give a producer")
-        return producer.enqueue(self.type, payload, **{**self.defaults, **options})
+        return _used(producer).enqueue(self.type, payload, **{**self.defaults, **options})
 
     @overload
     def submission(self, payload: P, **options: "Unpack[Options]") -> Submission: ...
@@ -435,12 +437,49 @@ class Handler(Generic[P, R]):
 
     def submission(self, payload: Any = None, **options: "Unpack[Options]") -> Submission:
         """A job of this type with the defaults of the decorator, for ``enqueue_many``, ``batch`` and ``send``."""
-        check_options(options)
         all_options: Any = {**self.defaults, **options}
         return Submission(self.type, payload, **all_options)
 
+    @overload
+    def wait(
+        self: "Handler[P, Coroutine[Any, Any, A]]", id: str, timeout: "Optional[Seconds]" = None, *, producer: "Union[Producer, Http]", queue: Optional[str] = None  # noqa: A002
+    ) -> A: ...
+    @overload
+    def wait(
+        self: "Handler[P, Coroutine[Any, Any, A]]", id: str, timeout: "Optional[Seconds]" = None, *, producer: "Union[AsyncProducer, AsyncHttp]", queue: Optional[str] = None  # noqa: A002
+    ) -> Coroutine[Any, Any, A]: ...
+    @overload
+    def wait(self, id: str, timeout: "Optional[Seconds]" = None, *, producer: "Union[Producer, Http]", queue: Optional[str] = None) -> R: ...  # noqa: A002
+    @overload
+    def wait(
+        self, id: str, timeout: "Optional[Seconds]" = None, *, producer: "Union[AsyncProducer, AsyncHttp]", queue: Optional[str] = None  # noqa: A002
+    ) -> Coroutine[Any, Any, R]: ...
+    @overload
+    def wait(self, id: str, timeout: "Optional[Seconds]" = None, *, producer: Any = None, queue: Optional[str] = None) -> Any: ...  # noqa: A002
+
+    def wait(self, id: str, timeout: "Optional[Seconds]" = None, *, producer: Any = None, queue: Optional[str] = None) -> Any:  # noqa: A002
+        """Waits for a job of this type with the producer, or with that of :func:`use`, and returns what its handler returned.
+
+        With an asynchronous producer, await it. Type checkers know the type of the result if it gets the producer.
+
+        :raises JobFailed: the job is dead or cancelled. Otherwise as :meth:`Producer.wait`.
+        """
+        waiting = _used(producer).wait(id, timeout, queue=queue or self.defaults.get("queue"))
+        return _value_of(waiting) if inspect.isawaitable(waiting) else waiting.value()
+
+
+async def _value_of(waiting: Any) -> Any:
+    return (await waiting).value()
+
 
 _producer: Any = None
+
+
+def _used(producer: Any) -> Any:
+    producer = producer or _producer
+    if producer is None:
+        raise RuntimeError("no producer: call streamfleet.use(Producer(client)) first, or give a producer")
+    return producer
 
 
 def use(producer: Any) -> None:
@@ -452,8 +491,10 @@ def use(producer: Any) -> None:
 class Worker:
     """Handlers and middleware. Most programs need only the functions of the module, which belong to one worker."""
 
-    def __init__(self) -> None:
+    def __init__(self, declared: "Optional[Dict[str, Options]]" = None) -> None:
         self.handlers: Dict[str, Handler[Any, Any]] = {}
+        #: The options that the decorators have, by type.
+        self.declared: "Dict[str, Options]" = {} if declared is None else declared
         self.middleware_: List[Function] = []
         self.rules = Rules()
         self.listeners = Listeners()
@@ -465,9 +506,9 @@ class Worker:
     ) -> "Callable[[Callable[[Job[P]], R]], Handler[P, R]]":
         """Registers a handler for a type.
 
-        The options belong to what a producer sends: they are the defaults of the handler's ``enqueue``. They do not apply
-        to jobs that are submitted in another way, such as by ``streamfleet enqueue``. What holds for all jobs of the type
-        is in the configuration of the worker: ``[types."mail.send"]`` and ``max_attempts = 1``.
+        The options hold for each job of the type that this program submits with this package, in whatever way, unless the
+        job has others. For jobs from elsewhere, ``python -m streamfleet config MODULE`` prints what belongs into the
+        configuration of the worker.
         """
         if callable(type):
             raise TypeError('write @job("mail.send"), with the type of the jobs')
@@ -478,6 +519,7 @@ class Worker:
             if type in self.handlers:
                 raise ValueError(f"{type} has two handlers")
             self.handlers[type] = handler = Handler(type, function, defaults)
+            self.declared[type] = defaults
             return handler
 
         return register
@@ -523,6 +565,9 @@ class Worker:
         """
         if not self.handlers:
             raise RuntimeError("no handler is registered")
+        if os.environ.get(DESCRIBE) == "1":
+            describe(self.declared)
+            return
         if inflight is not None and inflight < 1 or max_jobs is not None and max_jobs < 1:
             raise ValueError("inflight and max_jobs must be at least 1")
         if _Channel.active is None and os.isatty(0):
@@ -563,6 +608,14 @@ def _forget_signals() -> None:
 
 def _mask(how: int) -> None:
     signal.pthread_sigmask(how, [signal.SIGTERM])
+
+
+def surrounded(innermost: Callable[[Job[Any]], Any], middleware: Sequence[Function]) -> Callable[[Job[Any]], Any]:
+    """What calls the first middleware, which calls the next, and so on to the handler."""
+    call = innermost
+    for function in reversed(middleware):
+        call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
+    return call
 
 
 class _Loop:
@@ -749,14 +802,11 @@ class _SyncLoop(_Loop):
             handler = self.worker.handlers.get(job_.type)
             return self.unknown(job_) if handler is None else handler.function(job_)
 
-        call: Callable[[Job[Any]], Any] = innermost
-        for function in reversed(self.worker.middleware_):
-            call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
-        return call
+        return surrounded(innermost, self.worker.middleware_)
 
     def _run_job(self, job_: Job[Any], call: Callable[[Job[Any]], Any]) -> None:
         self.started += 1
-        token = _current.set(job_)
+        token = JOB.set(job_)
         self.job = job_
         self.worker.listeners.tell("before", job_)
         try:
@@ -771,13 +821,14 @@ class _SyncLoop(_Loop):
             self.answer(line)
         # An exception has this frame, which would have the exception, and both the payload, until the garbage is collected.
         del returned, outcome
-        _current.reset(token)
+        JOB.reset(token)
 
     def _interruptibly(self, job_: Job[Any], call: Callable[[Job[Any]], Any]) -> Any:
         """Calls the handler; only in here does a signal raise Cancelled, so the caller sees it in any case."""
         try:
-            self._is_interruptible = True
-            return call(job_)
+            with continued(job_):
+                self._is_interruptible = True
+                return call(job_)
         finally:
             self._is_interruptible = False
 
@@ -899,10 +950,7 @@ class _AsyncLoop(_Loop):
             run = functools.partial(contextvars.copy_context().run, self._in_thread, handler.function, job_)
             return await asyncio.get_running_loop().run_in_executor(self.thread, run)
 
-        call: Callable[[Job[Any]], Any] = innermost
-        for function in reversed(self.worker.middleware_):
-            call = functools.partial(lambda job_, outer, inner: outer(job_, inner), outer=function, inner=call)
-        return call
+        return surrounded(innermost, self.worker.middleware_)
 
     @staticmethod
     def _in_thread(function: Function, job_: Job[Any]) -> Any:
@@ -976,7 +1024,7 @@ class _AsyncLoop(_Loop):
                 self.tasks[str(job_.ref)] = (job_, task)
 
     async def _run_job(self, job_: Job[Any]) -> None:
-        _current.set(job_)
+        JOB.set(job_)
         listeners = self.worker.listeners
         try:
             try:
@@ -984,7 +1032,8 @@ class _AsyncLoop(_Loop):
                 job_._is_running = True
                 if job_._reason is not None:
                     raise Cancelled(job_._reason)
-                returned = await self.call(job_)
+                with continued(job_):
+                    returned = await self.call(job_)
             except ENDINGS as error:
                 returned = self.outcome_of(error, job_)
             job_._is_running = False
@@ -1023,7 +1072,7 @@ class _AsyncLoop(_Loop):
         self._begin()
 
 
-_default = Worker()
+_default = Worker(DECLARED)
 job = _default.job
 middleware = _default.middleware
 errors = _default.errors

@@ -9,6 +9,8 @@ import sys
 import textwrap
 import time
 
+from streamfleet import _producer, _worker
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SDK = os.path.dirname(HERE)
 DEADLINE = 20.0
@@ -17,6 +19,13 @@ DEADLINE = 20.0
 def environment(**more):
     path = os.pathsep.join(filter(None, [SDK, os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "STREAMFLEET_POOL": "python", "STREAMFLEET_PROTOCOL": "1", **more}
+
+
+def keep_registered(test):
+    """What a test registers with `@job` is forgotten after it."""
+    for names in (_worker._default.handlers, _producer.DECLARED):
+        test.addCleanup(names.update, dict(names))
+        test.addCleanup(names.clear)
 
 
 class Program:

@@ -118,7 +118,6 @@ class Played(unittest.TestCase):
         for members, last, why in (
             ([Submission("a", queue="mail")], follow, "one queue, and this one has 'default' and 'mail'"),
             ([Submission("a", batch="c")], follow, "no field batch"),
-            ([Submission("a", traceparent="x")], follow, "cannot name a trace"),
             ([Submission("a", b"\xff")], follow, "only if they are UTF-8"),
             ([Submission("a", b"\x01", encoding="msgpack")], follow, "no MessagePack"),
             ([member], Submission("total", delay=5), "cannot have a delay"),

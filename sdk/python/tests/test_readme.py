@@ -1,9 +1,13 @@
 """Runs every code block of the README, and those of the project's pages that are for Python."""
 
+import contextlib
+import io
 import json
 import os
 import re
+import shlex
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -18,7 +22,10 @@ except ImportError:
         raise
     raise unittest.SkipTest("redis-py is not installed") from None
 
-from tests.pool import SDK, Program, environment
+import streamfleet
+from tests.console import Console
+from tests.databases import create_tables
+from tests.pool import SDK, Program, environment, keep_registered
 from tests.server import Server
 
 FENCE = re.compile(r"^(?:<!-- run: (?P<how>[^\n]*) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
@@ -53,9 +60,12 @@ def files(folder, port):
 
 
 class Readme(unittest.TestCase):
+    def setUp(self):
+        keep_registered(self)
+
     def test_every_block_says_how_it_is_run(self):
         for block in blocks():
-            self.assertRegex(block["how"] or "", r"^(shell (apt|install|dev|submit)|file \S+|program|unit|producer|cli|batch)$", block["code"])
+            self.assertRegex(block["how"] or "", r"^(shell (apt|install|config|celery|dev|submit)|file \S+|program|unit|producer|http|cli|batch|celery|effects|outbox)$", block["code"])
 
     @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
     def test_the_packages_exist(self):
@@ -107,10 +117,6 @@ class Readme(unittest.TestCase):
     def test_the_command_line_accepts_an_id_once(self):
         self.assertEqual(self.by_the_command_line("cli"), ("True False\n", ""))
 
-    @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")
-    def test_the_command_line_opens_a_batch(self):
-        self.assertEqual(self.by_the_command_line("batch"), ("['invoices-2026-11.0', 'invoices-2026-11.1']\n", ""))
-
     def by_the_command_line(self, how):
         server = Server()
         self.addCleanup(server.stop)
@@ -122,9 +128,58 @@ class Readme(unittest.TestCase):
             done = subprocess.run([sys.executable, "-c", block["code"]], env=env, cwd=folder, capture_output=True, text=True)
         return done.stdout, done.stderr
 
+    @unittest.skipUnless(os.environ.get("STREAMFLEET_BIN"), "STREAMFLEET_BIN is not set")
+    def test_the_api_accepts_an_id_once_and_opens_a_batch(self):
+        console = Console()
+        self.addCleanup(console.stop)
+        names, printed = {"url": console.url, "token": console.token("shop")}, io.StringIO()
+        for how in ("http", "batch"):
+            (block,) = blocks(how)
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block["code"], "README.md", "exec"), names)
+        self.assertEqual(printed.getvalue(), "True False\n['invoices-2026-11.0', 'invoices-2026-11.1']\n2\n")
+
+    def test_the_example_for_celery_runs(self):
+        (block,) = blocks("celery")
+        server = Server()
+        self.addCleanup(server.stop)
+        names = {"__name__": "shop"}
+        exec(compile(block["code"].replace("6379", str(server.port)), "README.md", "exec"), names)
+        with redis.Redis(port=server.port) as client:
+            self.assertEqual((client.xlen("sf:{mail}:jobs"), client.xlen("sf:{default}:jobs")), (1, 1))
+        self.assertEqual(names["result"].state, "PENDING")
+
+    def test_the_options_of_the_quick_start_are_printed(self):
+        (block,) = blocks("shell config")
+        with tempfile.TemporaryDirectory() as folder:
+            files(folder, 6390)
+            command = block["code"].split("#")[0].replace("venv/bin/python", shlex.quote(sys.executable))
+            printed = subprocess.run(shlex.split(command), cwd=folder, env=environment(), capture_output=True, text=True).stdout
+        for part in block["code"].split("# ")[1].strip().split(", "):
+            self.assertIn(part, printed.splitlines())
+
     def test_examples_of_tests_pass(self):
+        self.addCleanup(streamfleet.use, None)
         for block in blocks("unit"):
             exec(compile(block["code"], "README.md", "exec"), {"__name__": "readme"})
+
+    def test_examples_with_a_database_run(self):
+        connection = sqlite3.connect(":memory:")
+        self.addCleanup(connection.close)
+        create_tables(connection.execute, "sqlite")
+        connection.execute("CREATE TABLE orders (number INTEGER)")
+        connection.commit()
+        for how in ("effects", "outbox"):
+            (block,) = blocks(how)
+            names = {"__name__": "readme", "connection": connection}
+            exec(compile(block["code"], "README.md", "exec"), names)
+            if how == "effects":
+                for fence in ("17-0", "18-0"):
+                    job = streamfleet.Job("order.charge", {"amount": 5, "name": "ann"}, fence=fence)
+                    self.assertEqual(names["charge"](job), {"charged": 5})
+                self.assertEqual(connection.execute("SELECT balance FROM accounts WHERE name = 'ann'").fetchall(), [(-5,)])
+        types = [row[0] for row in connection.execute("SELECT type FROM streamfleet_outbox ORDER BY seq")]
+        self.assertEqual(types, ["mail.send", "mail.send", "invoice.send", "stock.count"])
 
     def test_examples_of_producers_run(self):
         server = Server()

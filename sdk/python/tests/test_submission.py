@@ -181,7 +181,7 @@ class Fields(unittest.TestCase):
             fields("x", {(1, 2): 1})
 
     def test_a_producer_refuses_a_unique_key_with_what_to_use(self):
-        with self.assertRaisesRegex(ValueError, "streamfleet.Cli"):
+        with self.assertRaisesRegex(ValueError, "streamfleet.Http or Cli"):
             Producer(Mock()).enqueue("x", unique="report-2026-11")
         with self.assertRaisesRegex(ValueError, "need unique"):
             fields("x", unique_mode="replace")

@@ -1,11 +1,33 @@
 """Checked by mypy with --strict, and not run: a program with the types of its payloads. Each ignored error must be one."""
 
+import sqlite3
 from typing import Any, Optional, TypedDict
 
 from typing_extensions import assert_type
 
 import streamfleet
-from streamfleet import Accepted, AsyncProducer, Cli, Done, Drop, Fatal, Handler, Job, Options, Outcome, Producer, Rule, Submission, job
+from streamfleet import (
+    Accepted,
+    AsyncHttp,
+    AsyncProducer,
+    Cli,
+    Done,
+    Drop,
+    Fatal,
+    Handler,
+    Http,
+    Job,
+    Options,
+    Outcome,
+    Producer,
+    Rule,
+    Status,
+    Submission,
+    job,
+    once,
+    outbox,
+)
+from streamfleet.testing import Ended, FakeProducer, Recorded, run
 
 
 class Mail(TypedDict):
@@ -67,7 +89,7 @@ options: Options = {"delay": 60}
 streamfleet.errors({ValueError: "fatale"})  # type: ignore[dict-item]
 
 
-async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
+async def submit(producer: Producer, later: AsyncProducer, cli: Cli, http: Http) -> None:
     assert_type(send, Handler[Mail, dict[str, bool]])
     assert_type(send.submission({"to": "ann@example.com"}, delay=1), Submission)
     send.submission({"to": 1})  # type: ignore[typeddict-item]
@@ -84,6 +106,21 @@ async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
     untyped.enqueue({"anything": 1})
     untyped.enqueue()
 
+    assert_type(send.wait("7", 30, producer=producer), dict[str, bool])
+    assert_type(await send.wait("7", 30, producer=later), dict[str, bool])
+    assert_type(fetch.wait("7", 30, producer=producer), int)
+    assert_type(await fetch.wait("7", 30, producer=later), int)
+    assert_type(fetch.wait("7", 30, producer=http), int)
+    assert_type(send.wait("7"), Any)
+    fetch.wait("7", producer=producer).upper()  # type: ignore[attr-defined]
+    send.wait(7, producer=producer)  # type: ignore[call-overload]
+
+    assert_type(send.enqueue({"to": "ann@example.com"}, producer=http), Accepted)
+    assert_type(await send.enqueue({"to": "ann@example.com"}, producer=AsyncHttp("http://jobs", "token")), Accepted)
+    assert_type(http.run(send.submission({"to": "ann@example.com"}), 30), Status)
+    http.enqueue("mail.send", {"to": "ann"}, retries=3)  # type: ignore[call-arg]
+    Submission("mail.send", {"to": "ann"}, priority="high")  # type: ignore[arg-type]
+
     send.enqueue({"to": "ann@example.com"}, producer=producer, tracking="all")
     send.enqueue({"to": "ann@example.com"}, producer=producer, tracking="full")  # type: ignore[call-overload]
     send.enqueue({"too": "ann@example.com"}, producer=producer)  # type: ignore[call-overload]
@@ -94,3 +131,21 @@ async def submit(producer: Producer, later: AsyncProducer, cli: Cli) -> None:
 
 
 assert_type(Done(1).result, Any)
+
+
+def test_shop(fake: FakeProducer) -> None:
+    streamfleet.use(fake)
+    assert_type(fake.enqueue("mail.send", {"to": "ann"}), str)
+    assert_type(fake.assert_enqueued("mail.send", {"to": "ann"}), list[Recorded])
+    assert_type(fake.run(), list[Ended])
+    assert_type(run(Job("mail.send", Mail(to="ann"))), Ended)
+    fake.assert_enqueued("mail.send", time=1)  # type: ignore[call-arg]
+
+
+@job("order.pay")
+def pay(job: Job[Mail]) -> str:
+    connection = sqlite3.connect("shop.db")
+    assert_type(outbox.add(connection, "mail.send", {"to": "ann"}, delay=5, autocommit=True), str)
+    assert_type(outbox.add_all(connection, [Submission("mail.send")]), list[str])
+    outbox.add(connection, "mail.send", countdown=5)  # type: ignore[call-arg]
+    return str(once(connection, job, lambda db: db.total_changes, step="charge"))
