@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs every test of the Node package, on private Redis servers. With STREAMFLEET_BIN=/path/to/streamfleet, also those with a real worker.
 #
-# It installs the clients and TypeScript with npm into a temporary folder. If npm cannot, it fails, unless STREAMFLEET_SKIP_NPM=1: then
+# Tests that need MariaDB or PostgreSQL start a server of their own if it is installed (Debian: mariadb-server, postgresql), and are skipped if not.
+# It installs the clients, OpenTelemetry and TypeScript with npm into a temporary folder. If npm cannot, it fails, unless STREAMFLEET_SKIP_NPM=1: then
 # only the tests that need neither run. NODE selects the interpreter. Lines that begin with "skip" name what did not run.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -47,6 +48,9 @@ install_all() {
   local version
   for version in 5 6; do install "$work/clients/ioredis-$version" "ioredis@$version"; done
   for version in 4 5 6; do install "$work/clients/redis-$version" "redis@$version"; done
+  install "$work/clients/sql" mysql2@3 pg@8
+  install "$work/clients/otel" @opentelemetry/{api@1,core@2,context-async-hooks@2,sdk-trace-base@2}
+  "$node" -e 'require("node:sqlite")' || install "$work/sqlite" "node-linux-$("$node" -p process.arch)@22"
   install "$work/types" typescript@5 @types/node@20
   mkdir -p "$work/quick" "$work/streamfleet/sdk"
   ln -s "$here" "$work/streamfleet/sdk/node"
@@ -73,7 +77,7 @@ if command -v npm >/dev/null; then
   "$node" -e '
     const [{ files }] = JSON.parse(require("fs").readFileSync(0, "utf8"));
     const have = files.map(({ path }) => path).sort().join(" ");
-    const want = "LICENSE LICENSE-APACHE LICENSE-MIT README.md index.d.mts index.d.ts index.js index.mjs package.json";
+    const want = "LICENSE LICENSE-APACHE LICENSE-MIT README.md fakes.js http.js index.d.mts index.d.ts index.js index.mjs package.json sql.js trace.js";
     if (have !== want) throw new Error(`the package has ${have}, but should have ${want}`);
   ' <"$work/pack"
   echo "ok   the package has all its files, and no others"
@@ -82,4 +86,10 @@ fi
 cd "$here"
 "$node" --test test/*.test.js >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
 grep -E '^(# |ℹ )(tests|pass|fail|skipped) ' "$work/tests"
+# Node before 22 has no SQLite.
+for newer in "$work"/sqlite/node_modules/node-linux-*/bin/node; do
+  [ -x "$newer" ] || continue
+  "$newer" --test --test-name-pattern='node:sqlite|with a database' test/sql.test.js test/readme.test.js >"$work/tests" 2>&1 || { cat "$work/tests"; exit 1; }
+  echo "ok   SQLite, with Node $("$newer" --version)"
+done
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: set STREAMFLEET_BIN to its path"

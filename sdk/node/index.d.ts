@@ -42,10 +42,12 @@ export interface JobOptions {
   onFailure?: string;
   /** Jobs that follow one after the other. */
   then?: { type: string; payload?: unknown; onFailure?: string }[];
-  /** The batch that this job belongs to, which `Cli.batch` has opened. */
+  /** The batch that this job belongs to, which `Http.batch` or `Cli.batch` has opened. */
   batch?: string;
-  /** The W3C trace context. */
+  /** The W3C trace context. By default, that of the active span of OpenTelemetry, or of the job whose handler submits this one. */
   traceparent?: string;
+  /** What belongs to `traceparent`. It travels as the header `tracestate`. */
+  tracestate?: string;
   /** How a payload that is given as bytes is encoded; by default raw. */
   encoding?: Encoding;
 }
@@ -114,7 +116,10 @@ export class Status {
 }
 
 /** A submission that breaks the wire contract. Nothing was sent. */
-export class InvalidSubmission extends TypeError {}
+export class InvalidSubmission extends TypeError {
+  /** The fields that are wrong, if the HTTP API says so, such as `/delay`. */
+  readonly fields?: string[];
+}
 /** Some jobs of enqueueMany were not accepted, or nobody knows whether they were. */
 export class BulkError extends Error {
   /** The id of each accepted job, in the order of the submissions, and null for the others. */
@@ -138,7 +143,7 @@ export class JobFailed extends Error {
   readonly status: Status;
 }
 
-/** Options that only `Cli` offers, because they need a script of the fleet (docs/submit.md). */
+/** Options that only `Http` and `Cli` offer, because they need a script of the fleet (docs/submit.md). */
 export interface CliOptions extends Omit<JobOptions, 'tracking' | 'batch'> {
   tracking?: 'all';
   /** While a job with this key waits or runs, others with it are not accepted. */
@@ -153,12 +158,12 @@ export interface CliOptions extends Omit<JobOptions, 'tracking' | 'batch'> {
   durability?: string;
 }
 
-/** A job of a batch that `Cli` opens. */
+/** A job of a batch that `Http` or `Cli` opens. */
 export type Member<Jobs = JobTypes> = {
-  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & Omit<CliOptions, 'idempotentFor' | 'durability' | 'traceparent'>;
+  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & Omit<CliOptions, 'idempotentFor' | 'durability'>;
 }[Named<Jobs>];
 
-/** What became of a submission by `Cli`. */
+/** What became of a submission by `Http` or `Cli`. */
 export interface Accepted {
   /** The job: the new one, or the one that existed. */
   readonly id: string;
@@ -192,13 +197,108 @@ export class Cli<Jobs = JobTypes> {
    */
   batch(name: string, members: Iterable<Member<Jobs>>, follow: Member<Jobs>): Promise<string[]>;
 }
+/** A job of `Http.enqueueMany`. */
+export type HttpSubmission<Jobs = JobTypes> = {
+  [Type in Named<Jobs>]: { type: Type; payload?: Jobs[Type] } & CliOptions;
+}[Named<Jobs>];
+
 /**
- * The job was not accepted, and is not to blame: the queue is full, Redis cannot be reached, the configuration is wrong, or the program
- * could not be started. Try again later.
+ * Submits jobs by the HTTP API of `streamfleet console`, with a token. It repeats requests that may have failed on the way, and no job is
+ * submitted twice by that. All jobs leave a record.
  */
-export class Refused extends Error {}
-/** Nobody knows whether the job was accepted. If it has an id, send it again. */
-export class Unconfirmed extends Error {}
+export class Http<Jobs = JobTypes> {
+  /**
+   * @param options.url the address of the console, such as `http://127.0.0.1:9470`
+   * @param options.token what `streamfleet console token` has printed, or a function that returns it
+   * @param options.queue the queue of jobs that name none; by default `default`
+   * @param options.timeout how long one request may take; by default 10 s
+   * @param options.retries how often a request is repeated; by default 4 times
+   */
+  constructor(options: { url: string; token: string | (() => string | Promise<string>); queue?: string; timeout?: Length; retries?: number });
+  /** Submits a job. Throws InvalidSubmission, Refused or Unconfirmed. */
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: CliOptions): Promise<Accepted>;
+  /** Submits many jobs in few requests and returns their ids in the same order. They are no transaction. Throws BulkError. */
+  enqueueMany(jobs: Iterable<HttpSubmission<Jobs>>): Promise<string[]>;
+  /**
+   * Opens a batch: submits its members, and when all of them have succeeded, the job `follow`. Returns the ids of the members:
+   * `<name>.<number>`, unless they have others. After an error, call it again with the same members in the same order: none is accepted
+   * twice. Throws InvalidSubmission, Refused or Unconfirmed.
+   */
+  batch(name: string, members: Iterable<Member<Jobs>>, follow: Member<Jobs>): Promise<string[]>;
+  /** Looks a job up. Null: it does not exist, or has left no record. */
+  status(id: string, options?: { queue?: string; signal?: AbortSignal }): Promise<Status | null>;
+  /** Returns the result of a job that is done, and undefined if there is none yet. Throws JobFailed if there will be none. */
+  result<Result = any>(id: string, options?: { queue?: string; signal?: AbortSignal }): Promise<Result | undefined>;
+  /** Waits for the end of a job, also if it is not known yet. Throws NotEnded, or Gone. */
+  wait(id: string, options?: { timeout?: Length; queue?: string; signal?: AbortSignal }): Promise<Status>;
+}
+
+/**
+ * The job was not accepted, and is not to blame: the queue is full, Redis or the console cannot be reached, the token may not submit it, the
+ * configuration is wrong, or the program could not be started.
+ */
+export class Refused extends Error {
+  /** The status of the HTTP API, if it has answered. */
+  readonly status?: number;
+}
+/** Nobody knows whether the job was accepted, or its durability is not confirmed. If it has an id, send it again. */
+export class Unconfirmed extends Error {
+  /** The status of the HTTP API, if it has answered. */
+  readonly status?: number;
+}
+
+/** A job that a fake producer has got. */
+export interface FakeJob<Payload = any> {
+  readonly id: string;
+  readonly type: string;
+  /** As its handler gets it. */
+  readonly payload: Payload;
+  readonly queue: string;
+  readonly lane: Lane;
+  readonly headers: Record<string, string>;
+  /** The options as they were given. */
+  readonly options: CliOptions & { batch?: string; tracking?: string };
+  readonly state: State;
+  /** With a worker: how often the handler was called, and how the last attempt ended. */
+  readonly attempts: number;
+  readonly outcome?: Outcome;
+  readonly error?: string;
+}
+
+/** What a payload must have: an object needs the named properties, an array the same length, and a function decides by itself. */
+export type Expected = unknown;
+
+/** What the fakes have in common. With a worker, they run a handler at once, without pauses and delays, and then the jobs that follow. */
+export interface Fake<Jobs = JobTypes> {
+  /** The jobs, in the order of their submission. */
+  readonly jobs: FakeJob[];
+  enqueueMany(jobs: Iterable<HttpSubmission<Jobs>>): Promise<string[]>;
+  batch(name: string, members: Iterable<Member<Jobs>>, follow: Member<Jobs>): Promise<string[]>;
+  status(id: string, options?: object): Promise<Status | null>;
+  result<Result = any>(id: string, options?: object): Promise<Result | undefined>;
+  /** Throws NotEnded at once if the job has not ended: in a test, nothing happens later. */
+  wait(id: string, options?: object): Promise<Status>;
+  /** Returns the jobs of a type whose payload has what is expected. */
+  enqueued(type?: Named<Jobs>, expected?: Expected): FakeJob[];
+  /** Throws unless there are this many such jobs: one, if `times` does not say otherwise. */
+  assertEnqueued(type: Named<Jobs>, expected?: Expected, options?: { times?: number }): void;
+  assertNotEnqueued(type: Named<Jobs>, expected?: Expected): void;
+  assertNothingEnqueued(): void;
+  /** Forgets the jobs. */
+  clear(): void;
+}
+/** Stands for a Producer in tests: it checks jobs as that does, and notes them. */
+export class FakeProducer<Jobs = JobTypes> {
+  constructor(options?: { worker?: Worker<any>; queue?: string });
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Promise<string>;
+}
+export interface FakeProducer<Jobs = JobTypes> extends Fake<Jobs> {}
+/** Stands for `Http` and `Cli`: an id is accepted once, and a unique key keeps others out until its job has ended. */
+export class FakeHttp<Jobs = JobTypes> {
+  constructor(options?: { worker?: Worker<any>; queue?: string });
+  enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: CliOptions): Promise<Accepted>;
+}
+export interface FakeHttp<Jobs = JobTypes> extends Fake<Jobs> {}
 
 /** `failed`: a promise of the job was rejected, and nobody handled it. The others come from the worker. */
 export type CancelReason = 'cancelled' | 'timeout' | 'shutdown' | 'lost' | 'failed';
@@ -219,6 +319,8 @@ export class Job<Payload = any> {
       headers?: Record<string, string>;
       encoding?: Encoding;
       results?: Record<string, unknown>;
+      step?: string;
+      fence?: string;
       message?: Record<string, unknown>;
     },
   );
@@ -241,7 +343,9 @@ export class Job<Payload = any> {
   readonly results: Record<string, any>;
   /** Greater for every later attempt of the job. */
   readonly fence?: string;
+  /** The trace of the attempt, or of what submitted the job. With OpenTelemetry, spans of the handler belong to it. */
   readonly traceparent?: string;
+  readonly tracestate?: string;
   readonly ref?: string;
   /** The whole message of the worker, with fields that this version does not know. */
   readonly message: Record<string, any>;
@@ -332,12 +436,31 @@ export interface WorkerEvents extends EventEmitter {
   once(event: 'after' | 'retry' | 'failed', listener: (job: Job, outcome: Outcome) => unknown): this;
 }
 
+/** What a type needs in the configuration of the worker, which `STREAMFLEET_DESCRIBE=1 node worker.js` prints. */
+export interface TypeOptions {
+  maxAttempts?: number;
+  /** As the configuration has it, such as `{ fixed: '1s' }`. */
+  backoff?: object;
+  /** From 0 to 1. */
+  jitter?: number;
+  timeout?: Length;
+  /** How many of them run at once in one worker. */
+  concurrency?: number;
+  tracking?: 'all' | 'failures' | 'none';
+  onSuccess?: string;
+  onFailure?: string;
+}
+
 /** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
 export class Worker<Jobs = JobTypes> {
   /** Handles the jobs of a type. */
-  on<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  on<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>, options?: TypeOptions): this;
   /** The same as `on`. */
-  handle<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>): this;
+  handle<Type extends Named<Jobs>>(type: Type, handler: Handler<Jobs[Type]>, options?: TypeOptions): this;
+  /** The line that says which types this program handles, and what belongs into the configuration of the worker for each. */
+  describe(): string;
+  /** Runs the handler of a job, with middleware and rules, and returns the outcome that the fleet would get. For tests. */
+  outcome(job: Job<any>): Promise<Outcome>;
   /** Adds a function around all handlers. The first one is the outermost. */
   use(middleware: Middleware): this;
   /**
@@ -355,5 +478,61 @@ export class Worker<Jobs = JobTypes> {
    */
   run(options?: { inflight?: number; maxJobs?: number }): Promise<void>;
 }
+
+/** A DatabaseSync of node:sqlite, or a Database of better-sqlite3. */
+export interface SqliteLike {
+  prepare(sql: string): any;
+  exec(sql: string): any;
+}
+/** A connection of mysql2, with promises or not, and no pool. */
+export interface MysqlLike {
+  query(...args: any[]): any;
+  beginTransaction(...args: any[]): any;
+}
+/** A Client of pg, and no pool. */
+export interface PgLike {
+  query(...args: any[]): any;
+  escapeIdentifier(text: string): string;
+}
+/** A connection to a database that has the tables of the fleet. */
+export type Database = SqliteLike | MysqlLike | PgLike;
+
+/**
+ * Runs `work` in a transaction of its own, commits, and returns what `work` returned, as JSON has it. If an attempt of this job has done so
+ * before, it returns the result of that time and does not run `work`. If `work` throws, it rolls back. The note that the work is done is a
+ * row of the table `streamfleet_effects`. All attempts and replays of a job share it.
+ *
+ * If the connection breaks during the commit, nobody knows whether the work is done. Let the error pass: the job is retried, and gets the
+ * result if it is.
+ *
+ * @param db the connection on which `work` does all that must happen once. No transaction may be open on it, and no other job may use it
+ * @param work what it returns must fit into 64 KiB of JSON
+ * @param options.step which work of the job this is, if a handler has several; up to 64 characters, together with the name of the job's own
+ *   step and a slash
+ * @throws Superseded if a later attempt has done the work: this one should end
+ */
+export function once<Db extends Database, Result>(
+  db: Db,
+  job: Job<any>,
+  work: (db: Db) => Result | PromiseLike<Result>,
+  options?: { step?: string },
+): Promise<Result>;
+/** A later attempt of the job has done the work, so this one is outdated: nothing that it reports counts any more. */
+export class Superseded extends Error {}
+
+/** `autocommit`: the connection may be in no transaction, and each statement is then committed on its own. */
+export interface OutboxOptions {
+  autocommit?: boolean;
+}
+/**
+ * Submits jobs within a transaction of the application: a job is a row of the table `streamfleet_outbox`, which the fleet submits after
+ * the commit. If the transaction is rolled back, there is no job. Wait for each call before you commit.
+ */
+export const outbox: {
+  /** Adds a job, and returns its id: that of the job, or a random one. A delay counts from this call. */
+  add(db: Database, type: string, payload?: unknown, options?: JobOptions & OutboxOptions): Promise<string>;
+  /** Adds many jobs in few statements, and returns their ids in the same order. If it fails, roll back: some may have been added. */
+  addAll(db: Database, jobs: Iterable<Submission>, options?: OutboxOptions): Promise<string[]>;
+};
 
 export const version: string;

@@ -1,9 +1,9 @@
 /**
  * Submits jobs to a streamfleet fleet, and handles them, in Node.
  *
- * The producer sends what docs/wire.md lets every language send: one XADD per job, no script, no key of its own. `Cli` starts the
- * program `streamfleet enqueue` for what needs a script. The worker takes jobs over standard input and answers them over standard
- * output, one JSON object per line. None of them opens a connection.
+ * The producer sends what docs/wire.md lets every language send: one XADD per job, no script, no key of its own. `Http` asks the HTTP API
+ * for what needs a script, and `Cli` starts the program `streamfleet enqueue` for it. The worker takes jobs over standard input and
+ * answers them over standard output, one JSON object per line. Only `Http` opens a connection.
  */
 'use strict';
 
@@ -18,6 +18,10 @@ const { inspect } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
 
 const { version: VERSION } = require('./package.json');
+const fakes = require('./fakes.js');
+const http = require('./http.js');
+const sql = require('./sql.js');
+const trace = require('./trace.js');
 const PROTOCOL = 1;
 
 /** The worker reads no longer line, if it does not say. */
@@ -506,7 +510,7 @@ const ENTRY = /^([0-9]+-[0-9]+)(?:-(high|low))?$/;
 const RECORD = ['state', 'type', 'created_ms', 'result', 'error', 'progress', 'note'];
 const OPTIONS = new Set(
   ('queue lane priority delay runAt expiresAt id headers maxAttempts timeout tracking onSuccess onFailure then batch ' +
-    'traceparent encoding unique uniqueScope uniqueMode').split(' '),
+    'traceparent tracestate encoding unique uniqueScope uniqueMode').split(' '),
 );
 /** What other queues call it. */
 const RETENTION = 'use tracking; the configuration says for how long records and dead letters are kept';
@@ -521,8 +525,8 @@ const MEANT = {
   repeat: 'recurring jobs are in [cron] of the configuration',
   removeOnComplete: RETENTION,
   removeOnFail: RETENTION,
-  deduplication: 'use unique, with Cli',
-  debounce: "use unique and uniqueMode: 'debounce', with Cli",
+  deduplication: 'use unique, with Http or Cli',
+  debounce: "use unique and uniqueMode: 'debounce', with Http or Cli",
   parent: 'use then, or Cli.batch',
   children: 'use then, or Cli.batch',
   lifo: "use lane: 'high'",
@@ -536,28 +540,29 @@ class InvalidSubmission extends TypeError {
   }
 }
 
+/** A rule that is a function is only called if it is broken: its text may show a large value. */
 function check(holds, rule) {
-  if (!holds) throw new InvalidSubmission(rule);
+  if (!holds) throw new InvalidSubmission(typeof rule === 'function' ? rule() : rule);
 }
 
 function typed(value, name) {
-  check(typeof value === 'string' && TYPE.test(value), `${name} does not match ${TYPE.source}: ${inspect(value)}`);
+  check(typeof value === 'string' && TYPE.test(value), () => `${name} does not match ${TYPE.source}: ${inspect(value)}`);
   return value;
 }
 
 function queued(value) {
-  check(typeof value === 'string' && QUEUE.test(value), `queue does not match ${QUEUE.source}: ${inspect(value)}`);
+  check(typeof value === 'string' && QUEUE.test(value), () => `queue does not match ${QUEUE.source}: ${inspect(value)}`);
   return value;
 }
 
 function named(value, name, most) {
   const holds = typeof value === 'string' && !/[\s\p{Z}\p{Cc}\p{Cs}]/u.test(value) && value !== '' && Buffer.byteLength(value) <= most;
-  check(holds, `${name} must be a text of 1 to ${most} bytes without white space and control characters, not ${inspect(value)}`);
+  check(holds, () => `${name} must be a text of 1 to ${most} bytes without white space and control characters, not ${inspect(value)}`);
   return value;
 }
 
 function whole(value, name, least, most) {
-  check(Number.isInteger(value) && value >= least && value <= most, `${name} must be a whole number from ${least} to ${most}, not ${inspect(value)}`);
+  check(Number.isInteger(value) && value >= least && value <= most, () => `${name} must be a whole number from ${least} to ${most}, not ${inspect(value)}`);
   return String(value);
 }
 
@@ -576,7 +581,7 @@ function submission(type, payload, options) {
   options ??= {};
   for (const name of Object.keys(options)) {
     const hint = Object.hasOwn(MEANT, name) ? `; ${MEANT[name]}` : '';
-    check(OPTIONS.has(name), `there is no option '${name}'${hint}`);
+    check(OPTIONS.has(name), () => `there is no option '${name}'${hint}`);
   }
   const given = (name) => options[name] !== undefined && options[name] !== null;
   check(given('unique') || !(given('uniqueScope') || given('uniqueMode')), 'uniqueScope and uniqueMode need unique');
@@ -588,7 +593,7 @@ function submission(type, payload, options) {
   if (bytes !== undefined) fields.push('payload', bytes);
   if (encoding !== 'json') fields.push('encoding', encoding);
   add('id', 'id', (id) => {
-    check(!ENTRY.test(id), `an id of your own must not look like that of a stream entry: ${inspect(id)}`);
+    check(!ENTRY.test(id), () => `an id of your own must not look like that of a stream entry: ${inspect(id)}`);
     return named(id, 'id', 128);
   });
   check(!(given('delay') && given('runAt')), 'a job may have a delay or a runAt, but not both');
@@ -600,7 +605,7 @@ function submission(type, payload, options) {
     whole(checked(() => lengthMs(timeout, 'timeout')), 'timeout in milliseconds', 1, LONGEST_TIMEOUT_MS),
   );
   add('tracking', 'tracking', (tracking) => {
-    check(['all', 'failures', 'none'].includes(tracking), `tracking must be all, failures or none, not ${inspect(tracking)}`);
+    check(['all', 'failures', 'none'].includes(tracking), () => `tracking must be all, failures or none, not ${inspect(tracking)}`);
     return tracking;
   });
   add('on_success', 'onSuccess', (name) => typed(name, 'onSuccess'));
@@ -608,6 +613,8 @@ function submission(type, payload, options) {
   add('then', 'then', chained);
   add('batch', 'batch', (name) => named(name, 'batch', 100));
   add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
+  // The wire has no field for it, but every handler gets the headers.
+  if (given('tracestate')) fields.push(...header('tracestate', options.tracestate));
   for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
   // Texts are waiting, running, or a length.
   const scope = typeof options.uniqueScope === 'number' ? `${checked(() => lengthMs(options.uniqueScope, 'uniqueScope'))}ms` : options.uniqueScope;
@@ -624,7 +631,7 @@ function submission(type, payload, options) {
 
 /** One of several jobs, given as an object. Errors name it. */
 function submissionOf(job, name) {
-  check(typeof job === 'object' && job !== null, `${name} must be an object with a type, not ${inspect(job)}`);
+  check(typeof job === 'object' && job !== null, () => `${name} must be an object with a type, not ${inspect(job)}`);
   const { type, payload, ...options } = job;
   try {
     return submission(type, payload, options);
@@ -634,40 +641,40 @@ function submissionOf(job, name) {
 }
 
 function encoded(payload, encoding) {
-  check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), `encoding must be json, msgpack or raw, not ${inspect(encoding)}`);
+  check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), () => `encoding must be json, msgpack or raw, not ${inspect(encoding)}`);
   let bytes = asBytes(payload);
   if (bytes === undefined) {
-    check(encoding === undefined || encoding === 'json', `a payload with the encoding ${encoding} must be a Buffer`);
+    check(encoding === undefined || encoding === 'json', () => `a payload with the encoding ${encoding} must be a Buffer`);
     const text = checked(() => payloadJson(payload), 'the payload');
-    check(text !== undefined || payload === undefined, `the payload is not a JSON value: ${inspect(payload)}`);
+    check(text !== undefined || payload === undefined, () => `the payload is not a JSON value: ${inspect(payload)}`);
     bytes = text === undefined ? undefined : Buffer.from(text);
     encoding = 'json';
   }
   const length = bytes?.length ?? 0;
-  check(length <= MOST_PAYLOAD_BYTES, `the payload has ${length} bytes; the most is ${MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address`);
+  check(length <= MOST_PAYLOAD_BYTES, () => `the payload has ${length} bytes; the most is ${MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address`);
   return { bytes, encoding: encoding ?? 'raw' };
 }
 
 function header(name, value) {
   const isPlain = ['string', 'number', 'bigint', 'boolean'].includes(typeof value);
-  check(isPlain, `the header '${name}' must be a text, a number or a boolean, not ${inspect(value)}`);
+  check(isPlain, () => `the header '${name}' must be a text, a number or a boolean, not ${inspect(value)}`);
   const text = String(value);
   const fits = name !== '' && Buffer.byteLength(name) <= 128 && Buffer.byteLength(text) <= MOST_HEADER_BYTES;
-  check(fits, `the header '${cut(name, 200)}' is too long: a name has 1 to 128 bytes, a value at most ${MOST_HEADER_BYTES}`);
+  check(fits, () => `the header '${cut(name, 200)}' is too long: a name has 1 to 128 bytes, a value at most ${MOST_HEADER_BYTES}`);
   return [`h.${name}`, text];
 }
 
 function chained(jobs) {
-  check(Array.isArray(jobs) && jobs.length <= MOST_THEN, `then must be an array of at most ${MOST_THEN} jobs`);
+  check(Array.isArray(jobs) && jobs.length <= MOST_THEN, () => `then must be an array of at most ${MOST_THEN} jobs`);
   const chain = jobs.map(({ type, payload, onFailure, ...others }) => {
     const [other] = Object.keys(others);
-    check(other === undefined, `a job in then may have type, payload and onFailure, but not '${other}'`);
+    check(other === undefined, () => `a job in then may have type, payload and onFailure, but not '${other}'`);
     typed(type, 'the type of a job in then');
     if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
     return { type, payload, on_failure: onFailure };
   });
   const text = checked(() => payloadJson(chain), 'then');
-  check(Buffer.byteLength(text) <= MOST_THEN_BYTES, `then has more than ${MOST_THEN_BYTES} bytes`);
+  check(Buffer.byteLength(text) <= MOST_THEN_BYTES, () => `then has more than ${MOST_THEN_BYTES} bytes`);
   return text;
 }
 
@@ -677,7 +684,7 @@ function laneOf(lane, priority) {
     whole(priority, 'priority', 1, 10);
     return priority >= 8 ? 'high' : priority >= 4 ? 'normal' : 'low';
   }
-  check([undefined, 'high', 'normal', 'low'].includes(lane), `lane must be high, normal or low, not ${inspect(lane)}`);
+  check([undefined, 'high', 'normal', 'low'].includes(lane), () => `lane must be high, normal or low, not ${inspect(lane)}`);
   return lane ?? 'normal';
 }
 
@@ -786,18 +793,18 @@ class Producer {
 
   /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
   async enqueue(type, payload, options = {}) {
-    const job = submission(type, payload, options);
+    const job = submission(type, payload, traced(options));
     return idOf(job, await this.#redis.send(this.#xadd(job)));
   }
 
   /** Returns the command that submits a job, for a MULTI of yours. */
   command(type, payload, options = {}) {
-    return this.#xadd(submission(type, payload, options));
+    return this.#xadd(submission(type, payload, traced(options)));
   }
 
   /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
   async enqueueMany(jobs) {
-    const submissions = Array.from(jobs, (job, index) => submissionOf(job, `jobs[${index}]`));
+    const submissions = Array.from(jobs, (job, index) => submissionOf(traced(job), `jobs[${index}]`));
     const ids = new Array(submissions.length).fill(null);
     const errors = new Array(submissions.length).fill(null);
     let broken;
@@ -853,7 +860,7 @@ class Producer {
   }
 
   #xadd(job) {
-    check(job.unique.unique == null, 'a unique key is a lock, and a plain XADD cannot take it: submit this job with Cli');
+    check(job.unique.unique == null, 'a unique key is a lock, and a plain XADD cannot take it: submit this job with Http or Cli');
     const lane = job.lane === 'normal' ? 'jobs' : `jobs:${job.lane}`;
     return ['XADD', this.#key(job.queue, lane), '*', ...job.fields];
   }
@@ -1014,7 +1021,7 @@ class Cli {
 
   /** Submits a job. Says whether it is new. */
   async enqueue(type, payload, options) {
-    const { idempotentFor, durability, ...others } = options ?? {};
+    const { idempotentFor, durability, ...others } = traced(options) ?? {};
     const job = submission(type, payload, others);
     const [args, input] = argumentsOf(job, this.#queue);
     if (idempotentFor !== undefined) args.push(`--idempotent-for=${checked(() => lengthMs(idempotentFor, 'idempotentFor'))}ms`);
@@ -1029,17 +1036,8 @@ class Cli {
    * an error, call it again with the same members in the same order: none is accepted twice.
    */
   async batch(name, members, follow) {
-    const last = submissionOf(follow, 'follow');
-    const isDelayed = ['delay_ms', 'run_at_ms'].some((name) => fieldsOf(last).has(name));
-    check(!isDelayed, 'the job that follows a batch cannot have a delay');
-    const queue = last.queue ?? this.#queue;
-    const lines = Array.from(members, (member, index) => {
-      const job = submissionOf(member, `members[${index}]`);
-      check((job.queue ?? queue) === queue, `a batch has one queue, and this one has '${queue}' and '${job.queue}'`);
-      return bulkLine(job);
-    });
-    check(lines.length > 0, 'a batch needs a member');
-    const args = ['enqueue', '--bulk', `--queue=${queue}`, `--batch=${named(name, 'batch', 100)}`, `--follow=${bulkLine(last)}`, '--output=json'];
+    const { queue, last, lines } = batchOf(name, Array.from(members, traced), traced(follow), this.#queue, 'streamfleet enqueue --bulk');
+    const args = ['enqueue', '--bulk', `--queue=${queue}`, `--batch=${name}`, `--follow=${last}`, '--output=json'];
     return (await this.#told(args, lines.join('\n'))).ids;
   }
 
@@ -1047,7 +1045,7 @@ class Cli {
   async #told(args, input) {
     check(!args.some((each) => each.includes('\0')), 'streamfleet enqueue takes no text with a NUL');
     const size = args.reduce((sum, each) => sum + Buffer.byteLength(each) + 1, 0);
-    check(size <= MOST_ARGUMENT_BYTES, `the headers and other options have ${size} bytes; streamfleet enqueue takes ${MOST_ARGUMENT_BYTES}`);
+    check(size <= MOST_ARGUMENT_BYTES, () => `the headers and other options have ${size} bytes; streamfleet enqueue takes ${MOST_ARGUMENT_BYTES}`);
     const { code, output, errors } = await this.#run(args, input);
     const [program] = this.#command;
     if (NOTHING_SENT.test(errors)) throw new Refused(errors);
@@ -1113,7 +1111,7 @@ function argumentsOf(job, queue) {
   const type = taken('type');
   const payload = taken('payload');
   const tracking = taken('tracking');
-  checkFields(fields, tracking);
+  checkFields(fields, tracking, 'streamfleet enqueue');
   const args = ['enqueue', type, `--queue=${job.queue ?? queue}`, `--lane=${job.lane}`, '--output=json'];
   // By standard input, because an argument has at most 128 KiB, and everybody on the machine can read it.
   if (payload !== undefined && payload.length > 0) args.push('-');
@@ -1125,6 +1123,22 @@ function argumentsOf(job, queue) {
   return [args, payload ?? ''];
 }
 
+/** The queue of a batch, and its jobs as lines. */
+function batchOf(name, members, follow, ownQueue, door) {
+  named(name, 'batch', 100);
+  const last = submissionOf(follow, 'follow');
+  const isDelayed = ['delay_ms', 'run_at_ms'].some((field) => fieldsOf(last).has(field));
+  check(!isDelayed, 'the job that follows a batch cannot have a delay');
+  const queue = last.queue ?? ownQueue;
+  const lines = members.map((member, index) => {
+    const job = submissionOf(member, `members[${index}]`);
+    check((job.queue ?? queue) === queue, () => `a batch has one queue, and this one has '${queue}' and '${job.queue}'`);
+    return bulkLine(job, door);
+  });
+  check(lines.length > 0, 'a batch needs a member');
+  return { queue, last: bulkLine(last, door), lines };
+}
+
 /** The fields of a job by their names. */
 function fieldsOf(job) {
   const fields = new Map();
@@ -1132,27 +1146,26 @@ function fieldsOf(job) {
   return fields;
 }
 
-function checkFields(fields, tracking) {
-  check(!fields.has('batch') && (tracking ?? 'all') === 'all', 'streamfleet enqueue has no field batch, and no tracking but all: submit this job with Producer');
-  check(fields.get('encoding') !== 'msgpack', 'streamfleet enqueue takes JSON or raw bytes, and no MessagePack');
+function checkFields(fields, tracking, door) {
+  check(!fields.has('batch') && (tracking ?? 'all') === 'all', () => `${door} has no field batch, and no tracking but all: submit this job with Producer`);
+  check(fields.get('encoding') !== 'msgpack', () => `${door} takes JSON or raw bytes, and no MessagePack`);
 }
 
 /** The names of fields in a line of `streamfleet enqueue --bulk`. */
 const KEYS = { delay_ms: 'delay', timeout_ms: 'timeout', run_at_ms: 'at', expires_at_ms: 'expires_at' };
 
-/** A job as a line of `streamfleet enqueue --bulk`. */
-function bulkLine(job) {
+/** A job as a line of `streamfleet enqueue --bulk`, and as the HTTP API takes it. */
+function bulkLine(job, door = 'streamfleet enqueue --bulk') {
   const line = { lane: job.lane };
   const headers = {};
   // JSON as it is: numbers of any size stay exact. Outside of texts, which have none, an end of a line is only white space.
   let parts = '';
   const fields = fieldsOf(job);
-  checkFields(fields, fields.get('tracking'));
-  check(!fields.has('traceparent'), 'a job of a batch cannot name a trace');
+  checkFields(fields, fields.get('tracking'), door);
   for (const [name, value] of fields) {
     if (name.startsWith('h.')) headers[name.slice(2)] = value;
     else if (name === 'tracking') line.track = true;
-    else if (name === 'payload' && fields.get('encoding') === 'raw') line.payload = utf8(value);
+    else if (name === 'payload' && fields.get('encoding') === 'raw') line.payload = utf8(value, door);
     else if (name === 'payload') parts += value.length > 0 ? `,"payload":${value.toString().replace(/[\r\n]/g, ' ')}` : '';
     else if (name === 'then') parts += `,"then":${value}`;
     else if (name === 'run_at_ms' || name === 'expires_at_ms') line[KEYS[name]] = new Date(Number(value)).toISOString();
@@ -1165,15 +1178,15 @@ function bulkLine(job) {
   return `${toJson(line).slice(0, -1)}${parts}}`;
 }
 
-function utf8(bytes) {
+function utf8(bytes, door) {
   const text = bytes.toString();
-  check(bytes.equals(Buffer.from(text)), 'streamfleet enqueue --bulk takes raw payloads only if they are UTF-8');
+  check(bytes.equals(Buffer.from(text)), () => `${door} takes raw payloads only if they are UTF-8`);
   return text;
 }
 
 function argumentOf(name, value) {
   if (name.startsWith('h.')) {
-    check(!name.includes('='), `streamfleet enqueue takes no header whose name has a '=': ${name.slice(2)}`);
+    check(!name.includes('='), () => `streamfleet enqueue takes no header whose name has a '=': ${name.slice(2)}`);
     return `--header=${name.slice(2)}=${value}`;
   }
   if (name === 'run_at_ms' || name === 'expires_at_ms') {
@@ -1203,6 +1216,8 @@ function claim() {
     input: input === 0 ? process.stdin : new net.Socket({ fd: input, readable: true, writable: false, manualStart: true }),
     output: output === 1 ? new Output(process.stdout, 1) : new Output(new net.Socket({ fd: output, readable: false, writable: true }), output),
   };
+  // Node follows no symbolic link to a package if the last file that it looked at was a pipe. Then an application may get a package twice.
+  fs.statSync('/');
   pipes.input.pause();
   process.stdout.write = process.stderr.write.bind(process.stderr);
   // A program that a handler starts is not started by the worker.
@@ -1377,7 +1392,15 @@ const NO_FAILURE = ['cancelled', 'shutdown', 'lost'];
 
 /** The attempt that code runs for. */
 const CONTEXT = new AsyncLocalStorage();
+
+/** The options of a job, with the trace in which it is submitted. */
+function traced(options) {
+  return trace.traced(options, CONTEXT.getStore()?.job);
+}
 const LEVELS = ['debug', 'info', 'warn', 'error'];
+
+/** Whether this program is only asked what it handles (docs/pools.md). */
+const DESCRIBES = process.env.STREAMFLEET_DESCRIBE === '1';
 
 /** What only this module may reach. */
 const INTERNAL = Symbol('internal');
@@ -1406,10 +1429,11 @@ class Job {
     this.encoding = options.encoding ?? 'json';
     this.message = options.message ?? {};
     this.ref = this.message.ref;
-    this.step = this.message.step;
+    this.step = options.step ?? this.message.step;
     this.results = options.results ?? {};
-    this.fence = this.message.fence;
+    this.fence = options.fence ?? this.message.fence;
     this.traceparent = this.message.traceparent;
+    this.tracestate = this.headers.tracestate;
     this.#deadline = options.timeout === undefined ? Infinity : performance.now() + options.timeout;
     this.#output = options[INTERNAL];
   }
@@ -1507,6 +1531,7 @@ function plain(fields) {
 /** Runs handlers for a streamfleet worker, which starts this program and gives it jobs. */
 class Worker {
   #handlers = new Map();
+  #options = {};
   #middleware = [];
   #calls = new Map();
   #rules = new Map();
@@ -1530,18 +1555,28 @@ class Worker {
   /** Tells what happens to jobs: `before` (job), and `after`, `retry` or `failed` (job, outcome). */
   events = new EventEmitter();
 
-  /** Handles the jobs of a type. What the handler returns is an outcome, or else the result of a success. */
-  on(type, handler) {
+  /**
+   * Handles the jobs of a type. What the handler returns is an outcome, or else the result of a success. The options are what the type
+   * needs in the configuration of the worker, which `describe` prints.
+   */
+  on(type, handler, options = {}) {
     typed(type, 'type');
+    const described = typeOptions(type, options);
     if (typeof handler !== 'function') throw new TypeError(`the handler of ${type} must be a function, not ${inspect(handler)}`);
     if (this.#handlers.has(type)) throw new TypeError(`${type} has two handlers`);
     this.#handlers.set(type, handler);
+    this.#options[type] = described;
     return this;
   }
 
   /** The same as `on`. */
-  handle(type, handler) {
-    return this.on(type, handler);
+  handle(type, handler, options) {
+    return this.on(type, handler, options);
+  }
+
+  /** The line that says which types this program handles, and what belongs into the configuration of the worker for each. */
+  describe() {
+    return lineOf({ type: 'handlers', protocol: PROTOCOL, types: this.#options });
   }
 
   /** Adds a function around all handlers: (job, next). The first one is the outermost. */
@@ -1569,6 +1604,10 @@ class Worker {
     }
     const unknown = this.events.eventNames().find((name) => !EVENTS.includes(name));
     if (unknown !== undefined) throw new TypeError(`there is no event ${inspect(unknown)}: use before, after, retry or failed`);
+    if (DESCRIBES) {
+      fs.writeSync(1, this.describe());
+      process.exit(0);
+    }
     if (!pipes && tty.isatty(0)) {
       process.stderr.write('This program takes jobs from a streamfleet worker: name it as the command of a pool.\n');
       process.exit(64);
@@ -1590,6 +1629,19 @@ class Worker {
     });
     this.#read();
     await ended;
+  }
+
+  /** Runs the handler of a job, with middleware and rules, and returns the outcome that the fleet would get. For tests. */
+  async outcome(job) {
+    const handler = this.#handlers.get(job.type);
+    if (handler === undefined) throw new TypeError(`the worker has no handler for ${job.type}; it serves ${[...this.#handlers.keys()].sort().join(', ')}`);
+    let outcome;
+    try {
+      outcome = outcomeOf(await CONTEXT.run({ job, id: job.id, type: job.type }, () => trace.continued(job, () => this.#wrapped(handler)(job))));
+    } catch (error) {
+      outcome = this.#outcomeOf(error, job);
+    }
+    return this.#answerOf('1', outcome)[0];
   }
 
   #wrapped(handler) {
@@ -1699,8 +1751,8 @@ class Worker {
     try {
       this.#tell('before', job);
       const call = this.#calls.get(job.type);
-      const returned = call ? await call(job) : this.#unknown(job);
-      outcome = typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
+      const returned = call ? await trace.continued(job, () => call(job)) : this.#unknown(job);
+      outcome = outcomeOf(returned);
     } catch (error) {
       outcome = this.#outcomeOf(error, job);
     }
@@ -1909,6 +1961,36 @@ class Worker {
   }
 }
 
+/** The options of a handler, as the configuration of the worker has them. */
+function typeOptions(type, options) {
+  const kept = {};
+  const texts = { onSuccess: 'on_success', onFailure: 'on_failure' };
+  for (const [name, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    const what = `${name} of ${type}`;
+    if (name === 'maxAttempts') kept.max_attempts = Number(whole(value, what, 1, 4_294_967_295));
+    else if (name === 'concurrency') kept.concurrency = Number(whole(value, what, 1, 4_294_967_295));
+    else if (name === 'timeout') kept.timeout = `${whole(lengthMs(value, what), `${what} in milliseconds`, 1, LONGEST_TIMEOUT_MS)}ms`;
+    else if (name === 'tracking') {
+      check(['all', 'failures', 'none'].includes(value), () => `${what} must be all, failures or none, not ${inspect(value)}`);
+      kept.tracking = value;
+    } else if (name === 'backoff') {
+      check(typeof value === 'object' && value !== null, () => `${what} must be as the configuration has it, such as { fixed: '1s' }, not ${inspect(value)}`);
+      kept.backoff = value;
+    } else if (name === 'jitter') {
+      check(typeof value === 'number' && value >= 0 && value <= 1, () => `${what} must be a number from 0 to 1, not ${inspect(value)}`);
+      kept.jitter = value;
+    } else if (name in texts) kept[texts[name]] = typed(value, what);
+    else throw new TypeError(`a handler has no option '${name}': ${type} may have maxAttempts, backoff, jitter, timeout, concurrency, tracking, onSuccess and onFailure`);
+  }
+  return kept;
+}
+
+/** What a handler has returned: an outcome, or else the result of a success. */
+function outcomeOf(returned) {
+  return typeof returned?.[FIELDS] === 'function' ? returned : new Done(returned);
+}
+
 /** Returns whether this is an attempt that has been answered. */
 function hasEnded(attempt) {
   return attempt !== undefined && attempt.job === undefined;
@@ -1974,6 +2056,12 @@ module.exports = {
   Fatal,
   Snooze,
   Drop,
+  ...http({
+    BulkError, Gone, InvalidSubmission, NotEnded, NotSent, Refused, Status, Unconfirmed,
+    batchOf, bulkLine, bytesOr, checked, fromJson, lengthMs, named, queued, rest, submission, submissionOf, traced,
+  }),
+  ...fakes({ FIELDS, Gone, Job, NotEnded, Status, Worker, asBytes, bytesOr, fromJson, fieldsOf, queued, resultJson, submission, submissionOf, traced }),
+  ...sql({ InvalidSubmission, Outcome, fromJson, resultJson, submission, submissionOf, traced }),
   done: (result) => new Done(result),
   retry: (error, options) => new Retry(error, options),
   unknown: (error) => new Unknown(error),
@@ -1984,4 +2072,5 @@ module.exports = {
 };
 
 // The worker started this program: nothing that is printed from now on may reach it, not even while modules are loaded.
-if (isMainThread && process.env.STREAMFLEET_PROTOCOL !== undefined) claim();
+if (DESCRIBES) process.stdout.write = process.stderr.write.bind(process.stderr);
+else if (isMainThread && process.env.STREAMFLEET_PROTOCOL !== undefined) claim();

@@ -83,7 +83,6 @@ describe('a program that is played', () => {
       [['b c', [member], follow], /batch must be a text of 1 to 100 bytes/],
       [['b', [{ ...member, queue: 'mail' }], follow], /one queue, and this one has 'default' and 'mail'/],
       [['b', [{ ...member, batch: 'c' }], follow], /no field batch/],
-      [['b', [{ ...member, traceparent: 'x' }], follow], /cannot name a trace/],
       [['b', [{ ...member, payload: Buffer.of(255) }], follow], /only if they are UTF-8/],
       [['b', [{ ...member, encoding: 'msgpack', payload: Buffer.of(1) }], follow], /no MessagePack/],
       [['b', [member], { ...follow, delay: '5s' }], /cannot have a delay/],

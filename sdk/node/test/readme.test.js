@@ -10,6 +10,7 @@ const { createRequire } = require('node:module');
 const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
+const { load, tables } = require('./databases.js');
 const { Program, SDK } = require('./program.js');
 const { PROJECT, SUBMIT_PAGE, blocks, quickStart } = require('./readme.js');
 const { startRedis, until } = require('./server.js');
@@ -29,7 +30,7 @@ async function inFolder(run) {
 
 test('every block says how it is run', () => {
   for (const { how, code } of blocks()) {
-    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli|batch)$/, code);
+    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli|http|batch|describe|effects|outbox)$/, code);
   }
 });
 
@@ -84,6 +85,15 @@ test('examples of tests pass', async () => {
   }
 });
 
+test('a program says its types as the README shows', async () => {
+  await inFolder(async (folder) => {
+    quickStart(folder, 1);
+    const code = "console.log('noise'); const { Worker } = require('streamfleet'); new Worker().on('mail.send', () => 1, { maxAttempts: 4, timeout: '30s' }).run();";
+    const [{ code: want }] = blocks('describe');
+    assert.deepEqual(await run(['env', 'STREAMFLEET_DESCRIBE=1', process.execPath, '-e', code], folder), { code: 0, printed: `noise\n${want}` });
+  });
+});
+
 test('examples of producers run', { skip }, async () => {
   const server = await startRedis();
   const load = (name) => createRequire(path.join(CLIENTS, name, 'package.json'))(name.replace(/-[0-9]+$/, ''));
@@ -107,6 +117,33 @@ test('examples of producers run', { skip }, async () => {
     clients[1].destroy();
     await server.stop();
   }
+});
+
+test('examples with a database run', async (context) => {
+  let DatabaseSync;
+  try {
+    ({ DatabaseSync } = load('node:sqlite'));
+  } catch {
+    return context.skip('this Node has no node:sqlite');
+  }
+  const { Job } = require('..');
+  const db = new DatabaseSync(':memory:');
+  for (const sql of [...tables('sqlite'), 'CREATE TABLE orders (number INTEGER)']) db.exec(sql);
+  const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+  const handlers = {};
+  const worker = { on: (type, handler) => (handlers[type] = handler) };
+  for (const how of ['effects', 'outbox']) {
+    const [{ code }] = blocks(how);
+    await new AsyncFunction('require', 'db', 'worker', code)(() => require('..'), db, worker);
+    if (how !== 'effects') continue;
+    for (const fence of ['17-0', '18-0']) {
+      const job = new Job('order.charge', { amount: 5, name: 'ann' }, { fence });
+      assert.deepEqual(await handlers['order.charge'](job), { charged: 5 });
+    }
+    assert.equal(db.prepare("SELECT balance FROM accounts WHERE name = 'ann'").get().balance, -5);
+  }
+  const types = db.prepare('SELECT type FROM streamfleet_outbox ORDER BY seq').all().map(({ type }) => type);
+  assert.deepEqual(types, ['mail.send', 'mail.send', 'invoice.send', 'stock.count']);
 });
 
 test('the raw submission of the project runs', { skip }, async () => {

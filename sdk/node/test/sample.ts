@@ -1,5 +1,5 @@
 // Checked by tsc, and not run: a program with the types of its jobs.
-import { Cli, Drop, Fatal, Gone, Job, NotEnded, Producer, Retry, Snooze, Unknown, Worker, done, unknown, type ErrorKind, type ErrorRule, type Middleware, type Status } from 'streamfleet';
+import { Cli, Drop, FakeHttp, FakeProducer, Fatal, Gone, Http, Job, NotEnded, Producer, Retry, Snooze, Unknown, Worker, Superseded, done, once as effect, outbox, unknown, type ErrorKind, type ErrorRule, type Middleware, type Status } from 'streamfleet';
 
 interface Jobs {
   'mail.send': { to: string; subject?: string };
@@ -72,3 +72,44 @@ export async function monthly(cli: Cli<Jobs>): Promise<string[]> {
 
 export const untyped = new Producer(async (args: (string | Buffer)[]) => args.length);
 void untyped.enqueue('anything', { at: 'all' });
+
+// A database of the kind that node:sqlite has.
+declare const db: { prepare(sql: string): { run(...values: unknown[]): unknown }; exec(sql: string): void; isTransaction: boolean };
+worker.on('blob.store', async (job) => {
+  try {
+    const result: { stored: number } = await effect(db, job, (same) => {
+      same.exec('DELETE FROM blobs');
+      return { stored: 1 };
+    }, { step: 'delete' });
+    const id: string = await outbox.add(db, 'mail.send', { to: 'ann' }, { delay: '1m', autocommit: true });
+    const ids: string[] = await outbox.addAll(db, [{ type: 'mail.send', payload: { to: 'ann' }, lane: 'low' }]);
+    return [result.stored, id, ...ids];
+  } catch (error) {
+    if (error instanceof Superseded) throw error;
+    return null;
+  }
+});
+// @ts-expect-error: a producer is no database.
+outbox.add(new Producer(async () => null), 'mail.send');
+
+export async function byHttp(): Promise<unknown> {
+  const http = new Http<Jobs>({ url: 'http://127.0.0.1:9470', token: () => 'token', timeout: '5s', retries: 2 });
+  const { id, isNew }: { id: string; isNew: boolean } = await http.enqueue('mail.send', { to: 'ann' }, { unique: 'k', durability: 'aof' });
+  await http.enqueueMany([{ type: 'report.generate', payload: { month: '11' }, idempotentFor: '2d' }]);
+  // @ts-expect-error: a token is needed.
+  new Http({ url: 'http://127.0.0.1:9470' });
+  return isNew ? (await http.wait(id, { timeout: '1m', signal: AbortSignal.timeout(1000) })).value<number>() : http.result(id);
+}
+
+export async function tested(): Promise<void> {
+  const fake = new FakeProducer<Jobs>({ worker });
+  await fake.enqueue('mail.send', { to: 'ann' });
+  fake.assertEnqueued('mail.send', { to: (to: string) => to === 'ann' }, { times: 1 });
+  // @ts-expect-error: there is no such type of job.
+  fake.assertNotEnqueued('mail.sent');
+  const accepted: boolean = (await new FakeHttp<Jobs>().enqueue('mail.send', { to: 'ann' }, { unique: 'k' })).isNew;
+  console.log(accepted, fake.jobs[0].attempts, (await worker.outcome(new Job('mail.send', { to: 'ann' }))).message);
+  worker.on('blob.store', () => undefined, { maxAttempts: 4, timeout: '30s', concurrency: 2 });
+  // @ts-expect-error: a handler has no such option.
+  worker.on('blob.store', () => undefined, { attempts: 4 });
+}

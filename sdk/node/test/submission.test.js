@@ -108,7 +108,7 @@ const INVALID = [
   [['a', 1, { backoff: 1000 }], /no option 'backoff'; it belongs to the type/],
   [['a', 1, { removeOnComplete: true }], /no option 'removeOnComplete'; use tracking/],
   [['a', 1, { constructor: 1 }], /no option 'constructor'$/],
-  [['a', 1, { unique: 'x' }], /with Cli/],
+  [['a', 1, { unique: 'x' }], /with Http or Cli/],
   [['a', 1, { uniqueMode: 'replace' }], /need unique/],
   [['a', 1, { id: '1700000000000-0' }], /must not look like/],
   [['a', 1, { id: '1700000000000-0-low' }], /must not look like/],

@@ -1,6 +1,9 @@
 'use strict';
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
 const { test } = require('node:test');
 const { Drop, Job, Retry, Snooze } = require('..');
 const { Program, withProgram, SDK } = require('./program.js');
@@ -404,6 +407,21 @@ test('what is printed goes to standard error over sockets, too', async () => {
       await program.until(what, () => program.errors.includes(`stray: ${what}`));
     }
   });
+});
+
+test('a package that is a symbolic link is one package, whoever loads it', async () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
+  try {
+    fs.mkdirSync(path.join(folder, 'store', 'shop'), { recursive: true });
+    fs.writeFileSync(path.join(folder, 'store', 'shop', 'index.js'), '');
+    fs.symlinkSync('store', path.join(folder, 'node_modules'));
+    await withProgram("new Worker().on('a', () => require.resolve('shop')).run()", { cwd: folder }, async (program) => {
+      await program.hello();
+      assert.equal((await program.ask('a')).result, fs.realpathSync(path.join(folder, 'store', 'shop', 'index.js')));
+    });
+  } finally {
+    fs.rmSync(folder, { recursive: true, force: true });
+  }
 });
 
 test('a program that prints before it loads the package can have it loaded first', async () => {
