@@ -1,0 +1,1 @@
+Order <?= $order ?> has been shipped.
