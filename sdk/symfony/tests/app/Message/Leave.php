@@ -1,0 +1,12 @@
+<?php
+
+declare(strict_types=1);
+
+namespace App\Message;
+
+final class Leave implements Async
+{
+    public function __construct(public string $name, public int $works = 1)
+    {
+    }
+}
