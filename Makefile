@@ -6,7 +6,8 @@
 # make public-api-update   writes these lists, after an intended change
 # make bench   what streamfleet costs, compared with the same work as raw Redis commands
 # make deploy-check   checks the files under deploy/
-# make sdk-check   tests the packages for PHP, Python and Node with the real program
+# make sdk-check   tests the packages in sdk/ with the real program
+# make drivers-check   tests the drivers for Laravel, Symfony, Django and NestJS, and the package for Ruby, beside the queues of their frameworks
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
 # make top-picture    records `top` at work for docs/pictures; takes three minutes
@@ -18,12 +19,16 @@
 # make servers        all tests on each of these; takes half an hour
 # make soak    ten minutes with jobs of ten thousand types, while neither series nor memory may grow (make long runs 36 s of it)
 # make audit   every kind of job under every kind of fault, and checks that every promise held; see make audit ARGS=--help
+# make sql-check      the history and the outbox on MariaDB, PostgreSQL and SQLite; installs the first two if it may
+# make sql-check ARGS=--long   histories, outboxes and effects while workers and servers are killed a hundred times
+# make takeover-check   drains queues of seven other systems, filled by their own libraries, while the import is killed; ARGS="2000 300" is short
+# make sql-load       what a history with very many lives costs, and an outbox with very many rows; see make sql-load ARGS=--help
 # make advisories     looks for known vulnerabilities of the dependencies; needs cargo-deny
 # make image-check    builds and runs both images; needs root and several minutes
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check api-check browser-check top-picture console-check console-large grafana-check image-check servers servers-check soak audit
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check drivers-check api-check browser-check top-picture console-check console-large takeover-check grafana-check image-check servers servers-check soak audit sql-check sql-load
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -41,7 +46,7 @@ bench-bullmq: redis
 test long: export RUST_TEST_THREADS ?= 10
 
 # What takes long is in modules with the name `long`, or in the test programs of $(LONG), which `cargo test` runs only if they are named.
-LONG := $(addprefix --test=,long storms audit)
+LONG := $(addprefix --test=,long storms audit databases)
 
 test: redis
 	$(CARGO) test --locked --all-features --no-fail-fast -- --skip ::long::
@@ -50,7 +55,7 @@ long: long-programs storms long-modules
 
 long-programs:
 	@$(MAKE) --no-print-directory redis
-	$(CARGO) test --locked --all-features --no-fail-fast $(filter-out --test=storms,$(LONG))
+	$(CARGO) test --locked --all-features --no-fail-fast $(filter-out --test=storms --test=databases,$(LONG))
 
 storms:
 	@$(MAKE) --no-print-directory redis
@@ -74,6 +79,7 @@ check-code: lint public-api advisories
 check-fleets:
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
 	  storms long-modules long-programs packages servers-check deploy-check
+	+$(MAKE) --no-print-directory sql-check ARGS=--if-possible
 
 # One after the other: they install packages.
 packages:
@@ -120,8 +126,13 @@ servers: redis
 program: redis
 	$(CARGO) test --locked --all-features --no-run
 
+sdk-check: PACKAGES ?= php python node
 sdk-check: program
-	for each in sdk/*/check.sh; do STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet $$each || exit 1; done
+	for each in $(PACKAGES); do STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet sdk/$$each/check.sh || exit 1; done
+
+# These install frameworks and run their own queues beside ours, which takes long.
+drivers-check:
+	$(MAKE) --no-print-directory sdk-check PACKAGES="laravel symfony django nestjs ruby"
 
 # These install what they need, as the checks of the packages do.
 api-check: program
@@ -141,6 +152,21 @@ console-check: program
 console-large: program
 	STREAMFLEET_TEST_WAITING=$(or $(JOBS),1000000) $(CARGO) test --locked --all-features --test operators -- --nocapture --test-threads=1 console::api::large
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh --large $(or $(JOBS),1000000)
+
+# These install MariaDB and PostgreSQL, whose servers only the tests use.
+sql-check: redis
+	./tests/databases/check.sh $(ARGS)
+
+# The number of rows is the last word of ARGS="--outbox 100000".
+takeover-check: program
+	./tests/takeover/check.sh $(ARGS)
+
+sql-load: redis
+ifneq ($(filter --outbox,$(ARGS)),)
+	STREAMFLEET_TEST_ROWS=$(lastword $(ARGS)) $(CARGO) test --locked --release --all-features --package streamfleet-cli --test databases -- --nocapture --test-threads=1 long::relay
+else
+	$(CARGO) test --quiet --locked --release --package streamfleet-sql --test load -- $(ARGS)
+endif
 
 deploy-check:
 	./deploy/check.sh

@@ -7,6 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 program=$(realpath "${1:-../target/debug/streamfleet}")
 folder=$(mktemp -d)
+touch "$folder/said" "$folder/log"
 "$program" dev --folder "$folder/redis" --console 127.0.0.1:0 >"$folder/said" 2>"$folder/log" &
 pid=$!
 trap 'kill "$pid" 2>/dev/null; wait "$pid" 2>/dev/null; rm -rf "$folder"' EXIT

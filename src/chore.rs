@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::broker::Error;
+use crate::broker::{Broker, Config, Error};
 use crate::event::Events;
 use crate::job::jittered;
 
@@ -15,6 +15,25 @@ const JITTER: Range<f64> = 0.8..1.2;
 
 /// The shortest usual pause, so that no loop spins.
 const LEAST: Duration = Duration::from_millis(1);
+
+/// How long to wait before a connection is tried again.
+const CONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Connects to Redis, which may be out of reach for now; `None` if it was stopped before.
+pub async fn connect(redis: &Config, events: &Events, stop: &CancellationToken) -> Option<Broker> {
+    let mut chore = Chore::every(CONNECT_PAUSE, events, stop).jitter(1.0..1.0);
+    while chore.tick().await {
+        let connected = tokio::select! {
+            biased;
+            () = stop.cancelled() => return None,
+            connected = Broker::connect(redis.clone()) => connected,
+        };
+        if let Some(broker) = chore.note(connected) {
+            return Some(broker);
+        }
+    }
+    None
+}
 
 /// Says when a chore is due, and reports its errors.
 pub struct Chore {

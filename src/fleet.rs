@@ -386,7 +386,7 @@ impl Builder {
     /// schemas; see the [example](crate::schema::Schemas).
     #[must_use]
     pub fn schemas(mut self, schemas: crate::schema::Schemas) -> Self {
-        self.registry.set_schemas(schemas);
+        self.registry.schemas = schemas;
         self
     }
 
@@ -443,7 +443,7 @@ impl Builder {
         let pools: Vec<Pool> = self.pools.into_iter().map(|(pool, _)| pool).collect();
         if !pools.is_empty() {
             let own = pools.clone();
-            self.registry.set_pools_down(Arc::new(move || own.iter().filter_map(Pool::down).collect()));
+            self.registry.pools_down = Some(Arc::new(move || own.iter().filter_map(Pool::down).collect()));
         }
         Fleet {
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),

@@ -25,7 +25,7 @@ pub use streamfleet_domain::job::{
     Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
-    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, duration,
-    end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved, size, task,
-    telling_line, type_of, weight, written_limits,
+    ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, doubled,
+    duration, end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved,
+    size, task, telling_line, type_of, weight, written_limits,
 };

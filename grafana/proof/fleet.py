@@ -5,9 +5,11 @@ import contextlib
 import json
 import pathlib
 import signal
+import sqlite3
 import subprocess
 import threading
 import urllib.request
+import uuid
 
 from .process import Wrong, answers, end, free_ports, until
 
@@ -48,6 +50,7 @@ class Fleet:
         private = ["--bind", "127.0.0.1", "--port", self.redis_port, "--save", "", "--appendonly", "no"]
         self.server = programs.start("redis", [redis_server, *private, *memory])
         until("redis", lambda: answers(self.redis_port))
+        self.ordered("sql", "migrate")
         # The first worker leads every queue. It will be killed.
         self.victim = self.worker("worker-3")
         until("leader", lambda: all(self.redis("EXISTS", f"sf:{{{queue}}}:leader") == "1\n" for queue in QUEUES))
@@ -68,7 +71,8 @@ class Fleet:
     def streamfleet(self, *words, given=None):
         """Runs a command of the program."""
         command = [self.program, "--config", str(CONFIG), "--redis", self._address(), *words]
-        return subprocess.run(command, input=given, capture_output=True, text=True, timeout=30, check=False)
+        folder = self.programs.folder
+        return subprocess.run(command, input=given, cwd=folder, capture_output=True, text=True, timeout=30, check=False)
 
     def ordered(self, *words):
         """Runs a command of the program, which must succeed."""
@@ -136,7 +140,14 @@ class Fleet:
                 lines = [line(kind, number) for kind, count in jobs for number in range(count)]
                 self.streamfleet("enqueue", "--bulk", "--queue", queue, given="\n".join(lines) + "\n")
             self.streamfleet("enqueue", "report", "--queue", "default", "--expires-in", "10ms")
+            self._order()
             self.done.wait(1)
+
+    def _order(self):
+        """Writes rows of the outbox, as an application does in its own transaction."""
+        insert = "INSERT INTO streamfleet_outbox (job_id, queue, type, payload) VALUES (?, 'mail', 'quick', '{}')"
+        with contextlib.closing(sqlite3.connect(self.programs.folder / "history.db", timeout=10)) as database, database:
+            database.executemany(insert, [(str(uuid.uuid4()),) for _ in range(5)])
 
 
 def line(kind, number):

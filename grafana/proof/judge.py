@@ -11,7 +11,7 @@ WIDTH = 24
 
 # Expressions that are 0 while nothing is wrong.
 CALM = re.compile(r"vector\(0\)|bodies_lost|groups_recreated|hook_failures|events_dropped|redis_errors|reconnects|cron_skipped"
-                  r"|cron_overdue|queue_overdue|leases_lost|fenced|panic")  # fmt: skip
+                  r"|cron_overdue|queue_overdue|leases_lost|fenced|panic|history_(errors|lost|spilled)|outbox_(errors|oldest|refused|rows_refused|waiting)")  # fmt: skip
 
 
 def panels(dashboard):

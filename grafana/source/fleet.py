@@ -1,7 +1,7 @@
 """The fleet by its golden signals: traffic, latency, errors and saturation."""
 
 from .panel import GREEN, RED, YELLOW, Query, dashboard, datasource, lines, stat, table, to_dashboard, variable
-from .series import FLEET, grown, jobs, newest, quantile, rate, series, share, total
+from .series import FLEET, RATE, grown, jobs, newest, quantile, rate, series, share, total
 
 OBJECTIVE = newest("queue_latency_objective_seconds")
 LATE = f"{newest('queue_latency_seconds')} > on (namespace, queue) {OBJECTIVE}"
@@ -108,6 +108,31 @@ POOLS = [
           (f"sum by (pool) ({series('pool_memory_bytes', FLEET)})", "{{pool}}")),
 ]  # fmt: skip
 
+DATABASES = [
+    lines("Ends written", "ops", "Ends of jobs that the database of the history took per second.",
+          (rate("history_ends_written_total", "queue"), "{{queue}}"), stacked=True),
+    lines("Journal", "percentunit", "Share of its room that the journal of the history takes in Redis. From half on, the oldest ends go to files.",
+          (share(f"sum by (queue) ({newest('history_journal_bytes')})", f"sum by (queue) ({newest('history_journal_max_bytes')})"), "{{queue}}"), max=1),
+    lines("Oldest end in the journal", "s", "For how long the oldest end of a job has waited to be written.",
+          (f"sum by (queue) ({newest('history_journal_oldest_age_seconds')})", "{{queue}}")),
+    lines("Spilled", "bytes", "Ends in files, because the journal had no room for them. They are written once the database takes ends again.",
+          (f"sum by (queue) ({series('history_spilled_bytes')})", "{{queue}}")),
+    stat("Ends lost", "short", "Ends of the last day that found no room in the journal. The history lacks them.",
+         f"sum({newest('history_lost_ends')})", [(1, RED)]),
+    stat("Rows refused", "short", "Rows of the outbox that can never be jobs until somebody repairs them.",
+         f"max({series('outbox_refused_rows', FLEET)})", [(1, RED)]),
+    lines("Outbox", "ops", "Rows of the outbox that became jobs, and rows that were refused, per second.",
+          (f"sum(rate({series('outbox_rows_relayed_total', FLEET)}[{RATE}]))", "relayed"),
+          (f"sum(rate({series('outbox_rows_refused_total', FLEET)}[{RATE}]))", "refused")),
+    lines("Rows that wait", "short", "Rows of the outbox that wait to become jobs, counted up to 10,000.",
+          (f"max({series('outbox_waiting_rows', FLEET)})", "waiting")),
+    lines("Oldest row of the outbox", "s", "For how long the oldest row has waited.",
+          (f"max({series('outbox_oldest_age_seconds', FLEET)})", "oldest")),
+    lines("Errors of databases", "short", "Attempts to write the history or to relay the outbox that failed, by class, within the last interval.",
+          (grown("history_errors_total", "queue, class", over="$__rate_interval"), "history {{queue}} {{class}}"),
+          (grown("outbox_errors_total", "class", FLEET, over="$__rate_interval"), "outbox {{class}}"), width=16),
+]  # fmt: skip
+
 
 def build():
     """The dashboard."""
@@ -116,5 +141,6 @@ def build():
         variable("namespace", "Namespace", "streamfleet_build_info"),
         variable("queue", "Queue", f"streamfleet_worker_concurrency{{{FLEET}}}"),
     ]
-    rows = [("Now", NOW), ("Traffic", TRAFFIC), ("Latency", LATENCY), ("Errors", ERRORS), ("Saturation", SATURATION), ("Pools", POOLS)]
+    rows = [("Now", NOW), ("Traffic", TRAFFIC), ("Latency", LATENCY), ("Errors", ERRORS), ("Saturation", SATURATION), ("Pools", POOLS),
+            ("History and outbox", DATABASES)]  # fmt: skip
     return dashboard("fleet", "Fleet", "All queues and workers by their golden signals.", variables, rows)

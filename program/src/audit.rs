@@ -1,8 +1,9 @@
 //! `streamfleet audit`: what people did, newest first: to queues, which queues they deleted, and about incidents.
 
 use anyhow::Context as _;
+use streamfleet::Broker;
 use streamfleet::job::QueueName;
-use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
+use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource, Missing};
 use streamfleet_operations::audit::{self, AuditList, Wanted};
 
 use super::Context;
@@ -78,13 +79,10 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     let is_all = args.queue.is_empty() && !args.deletions && !args.alerts;
     let look = async || {
-        let (mut sources, mut missing) = (queues_of(&args.queue), Vec::new());
-        if is_all {
-            let listed = broker.queues_and_audits().await.context("failed to list the audits")?;
-            (sources, missing) = (queues_of(&listed.1), listed.0.missing);
-        }
-        sources.extend((is_all || args.deletions).then_some(AuditSource::Deletions));
-        sources.extend((is_all || args.alerts).then_some(AuditSource::Alerts));
+        let (mut sources, missing) =
+            if is_all { everything(&broker).await? } else { (queues_of(&args.queue), Vec::new()) };
+        sources.extend(args.deletions.then_some(AuditSource::Deletions));
+        sources.extend(args.alerts.then_some(AuditSource::Alerts));
         let (after, limit) = (args.after.clone(), args.limit);
         let search = AuditSearch { sources, after, limit, most: u64::MAX, ..AuditSearch::default() };
         let page = audit::find(&broker, search, &wanted, &context.clock, str::to_owned).await?;
@@ -103,7 +101,15 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     args.repeat.run(context.output, look).await
 }
 
-fn queues_of<'a>(names: impl IntoIterator<Item = &'a QueueName>) -> Vec<AuditSource> {
+/// All audits, and the servers of which it is not known whether they have any.
+pub(crate) async fn everything(broker: &Broker) -> anyhow::Result<(Vec<AuditSource>, Vec<Missing>)> {
+    let listed = broker.queues_and_audits().await.context("failed to list the audits")?;
+    let mut sources = queues_of(&listed.1);
+    sources.extend([AuditSource::Deletions, AuditSource::Alerts]);
+    Ok((sources, listed.0.missing))
+}
+
+pub(crate) fn queues_of<'a>(names: impl IntoIterator<Item = &'a QueueName>) -> Vec<AuditSource> {
     names.into_iter().cloned().map(AuditSource::Queue).collect()
 }
 
@@ -130,7 +136,7 @@ fn show(page: &AuditList, none: &str, clock: &Clock) -> View {
     ]);
     for noted in &page.items {
         table.add_row([
-            clock.time(noted.time),
+            clock.time(noted.at_ms),
             noted.who.clone(),
             noted.what.clone(),
             noted.queue.clone().unwrap_or_default(),

@@ -1,12 +1,14 @@
 //! `streamfleet config`: finds mistakes in the configuration, and shows the values in effect.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use streamfleet::job::JobType;
 use streamfleet_service::config::{Config, Effective, Invalid, Problem, nearest};
 
 use super::exit::Exit;
 use super::output::{Output, print_stderr};
-use super::{Context, console};
+use super::{Context, Wrong, console};
 
 /// The arguments of `config`.
 #[derive(clap::Args)]
@@ -31,6 +33,19 @@ pub(crate) enum What {
         /// Do not start the programs of pools.
         #[arg(long)]
         without_pools: bool,
+    },
+    /// Print the types of the handlers in the pools, with the options that the handlers have in their code.
+    ///
+    /// It starts one program of each pool, which says what its types need. Add the output to the configuration, so that jobs from anywhere
+    /// get these options. See docs/pools.md.
+    #[command(
+        name = "from-handlers",
+        after_help = "Examples:\n  streamfleet config from-handlers\n  streamfleet config from-handlers --pool php -o json"
+    )]
+    FromHandlers {
+        /// Only this pool.
+        #[arg(long, value_name = "NAME")]
+        pool: Option<String>,
     },
     /// Show the values in effect, each with its source. Secrets are masked.
     #[command(
@@ -124,6 +139,65 @@ fn strange_types(config: &Config) -> impl Iterator<Item = String> {
         let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
         format!("cron.{name}.type: the configuration has no type {}{near}", entry.job_type)
     })
+}
+
+/// What a program of a pool writes about its handlers.
+#[derive(Deserialize)]
+#[serde(tag = "type", rename_all = "lowercase")]
+enum Said {
+    Handlers(Handlers),
+}
+
+#[derive(Serialize, Deserialize)]
+struct Handlers {
+    /// For each type, keys of its section and their values.
+    types: BTreeMap<JobType, BTreeMap<String, toml::Value>>,
+}
+
+/// Prints what the handlers in the pools say of their types.
+pub(super) async fn from_handlers(only: Option<&str>, context: &Context) -> anyhow::Result<Exit> {
+    let (described, problems) = context.effective.described_pools().await;
+    if let Some(invalid) = Invalid::from_problems(problems) {
+        return Err(Wrong(invalid.to_string()).into());
+    }
+    let mut pools = BTreeMap::new();
+    for (name, line) in described {
+        if only.is_some_and(|only| only != name) {
+            continue;
+        }
+        let line = line.map_err(|why| Wrong(format!("the pool {name}: {why}")))?;
+        let Said::Handlers(handlers) = serde_json::from_slice(&line).map_err(|error| {
+            let hint = "its package may be too old to say what its types need";
+            Wrong(format!(
+                "the pool {name}: the last line of its program is no list of handlers ({error}): {hint}"
+            ))
+        })?;
+        pools.insert(name, handlers);
+    }
+    if pools.is_empty() {
+        return Err(Wrong(match only {
+            Some(name) => format!("the configuration has no pool {name}"),
+            None => "the configuration has no pool".to_owned(),
+        })
+        .into());
+    }
+    context.output.print(&pools, |pools| {
+        let sections = pools.iter().flat_map(|(pool, handlers)| {
+            handlers.types.iter().map(move |(job_type, options)| section(pool, job_type, options))
+        });
+        sections.collect::<Vec<_>>().join("\n")
+    })?;
+    Ok(Exit::Done)
+}
+
+/// The section of a type. A pool that is named after its type is that type's own, and has its program there already.
+fn section(pool: &str, job_type: &JobType, options: &BTreeMap<String, toml::Value>) -> String {
+    let mut lines = vec![format!("[types.{}]", toml::Value::from(job_type.as_str()))];
+    if pool != job_type.as_str() {
+        lines.push(format!("handler = {{ pool = {} }}", toml::Value::from(pool)));
+    }
+    lines.extend(options.iter().map(|(key, value)| format!("{key} = {value}")));
+    lines.join("\n") + "\n"
 }
 
 /// Shows the values in effect.

@@ -30,10 +30,7 @@ pub(crate) fn doubt(doubt: &str) -> anyhow::Result<()> {
     if !can_ask() {
         return Err(Wrong(format!("{doubt}: add --yes if that is meant")).into());
     }
-    if yes(&format!("{doubt}. Proceed?"))? {
-        return Ok(());
-    }
-    Err(anyhow::anyhow!("cancelled: nothing was changed"))
+    if yes(&format!("{doubt}. Proceed?"))? { Ok(()) } else { Err(cancelled()) }
 }
 
 /// Asks whether to go on.
@@ -65,6 +62,21 @@ pub(crate) async fn answer_unless_stopped(
     }
 }
 
+/// Asks whether to go on, in such a command.
+///
+/// # Errors
+///
+/// An error if somebody does not agree, or a signal comes.
+pub(crate) async fn proceed(question: &str, context: &Context) -> anyhow::Result<()> {
+    let answer = answer_unless_stopped(format!("{question} [y/N] "), context).await?;
+    if answer.as_deref().is_some_and(is_yes) { Ok(()) } else { Err(cancelled()) }
+}
+
+/// The error of a command that nobody confirmed.
+pub(crate) fn cancelled() -> anyhow::Error {
+    anyhow::anyhow!("cancelled: nothing was changed")
+}
+
 /// Makes sure that somebody means this queue: its name was given, or is typed now.
 ///
 /// # Errors
@@ -82,15 +94,11 @@ pub(crate) async fn queue_name(name: &str, given: Option<&str>, context: &Contex
     }
     let question = "Type the name of the queue to confirm this: ".to_owned();
     let typed = answer_unless_stopped(question, context).await?;
-    if typed.as_deref() == Some(name) {
-        Ok(())
-    } else {
-        Err(anyhow::anyhow!("cancelled: nothing was changed"))
-    }
+    if typed.as_deref() == Some(name) { Ok(()) } else { Err(cancelled()) }
 }
 
 /// Returns true if a person agrees.
-pub(crate) fn is_yes(answer: &str) -> bool {
+fn is_yes(answer: &str) -> bool {
     matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
 }
 

@@ -162,7 +162,7 @@ async fn work(
     context.output.line(&lines.join("\n"))?;
     let shutdown = context.shutdown.clone();
     let working = async {
-        let ran = process.run(shutdown.clone()).await;
+        let ran = worker::serve(process, &context.effective, shutdown.clone()).await;
         // A worker that failed would leave the console running.
         shutdown.request();
         ran

@@ -20,9 +20,9 @@ pub(crate) enum Exit {
     Redis,
     /// The requested object does not exist.
     NotFound,
-    /// A check found errors.
+    /// A check found errors, or an import refused rows.
     Unfit,
-    /// The wait ended before the job or the task did, or before the worker was drained.
+    /// The wait ended before the job or the task did, or before the worker was drained; or an import was stopped.
     Unfinished,
     /// The queue accepts no more jobs for now. Only a bulk submission may have submitted some.
     Full,

@@ -51,7 +51,7 @@ pub(crate) struct FilterArgs {
 #[derive(clap::Args, Debug, Clone, Default)]
 #[command(next_help_heading = HEADING)]
 pub(crate) struct LetterArgs {
-    /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable, `needs_decision` or invalid.
+    /// Only dead letters with this reason: exhausted, fatal, lost, expired, malformed, unroutable, `needs_decision`, invalid or restored.
     #[arg(long = "dead-reason", value_name = "REASON", value_parser = reason)]
     dead_reason: Option<DeadReason>,
     /// Only dead letters whose last failure was of this kind.

@@ -137,8 +137,8 @@ fn print(changed: &GateChanged, context: &Context) -> anyhow::Result<Exit> {
 }
 
 fn line(changed: &GateChanged) -> String {
-    let GateChanged { queue, gate, done, changed: is_new, concurrency, rate, breaker, .. } = changed;
-    let limits = shown(*concurrency, rate.as_deref(), breaker.as_deref());
+    let GateChanged { queue, gate, done, changed: is_new, .. } = changed;
+    let limits = changed.limits();
     let gate = harmless(gate);
     match (*done, is_new) {
         ("cleared", false) => {
@@ -148,22 +148,11 @@ fn line(changed: &GateChanged) -> String {
     }
 }
 
-/// Limits, as people read them.
-fn shown(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) -> String {
-    let concurrency = concurrency.map(|jobs| format!("{jobs} at once"));
-    let breaker = breaker.map(|breaker| format!("breaker {breaker}"));
-    let all: Vec<String> = [concurrency, rate.map(str::to_owned), breaker].into_iter().flatten().collect();
-    if all.is_empty() { "none".to_owned() } else { all.join(", ") }
-}
-
 async fn list(broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let (page, now) = gates::list(queue).await?;
-    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let names = |all: &List<Gate>| all.items.iter().map(|one| one.gate.clone()).collect();
     let show = |all: &List<Gate>| show(&all.items, queue, (&context.clock, now));
-    Ok(Listing::new(context.output.rendered(&page, names, show)?))
+    queues::listing((&page, page.items.is_empty()), (broker, queue), context, (names, show)).await
 }
 
 fn show(reports: &[Gate], queue: &Queue, (clock, now): (&Clock, Timestamp)) -> View {
@@ -175,15 +164,15 @@ fn show(reports: &[Gate], queue: &Queue, (clock, now): (&Clock, Timestamp)) -> V
         let reason = report.reason.as_deref().filter(|reason| !reason.is_empty());
         harmless(&reason.map_or_else(|| by.clone(), |reason| format!("{by}: {reason}")))
     };
-    let until = |report: &Gate| report.ends.map_or_else(|| "-".to_owned(), |ends| clock.with_age(ends, now));
-    let limits = |gate: &Gate| shown(gate.concurrency, gate.rate.as_deref(), gate.breaker.as_deref());
+    let until =
+        |report: &Gate| report.until_ms.map_or_else(|| "-".to_owned(), |ends| clock.with_age(ends, now));
     let table = output::table_of(
         reports,
         &[
             (Column::from("gate"), &|report| harmless(&report.gate)),
             (Column::state("state"), &|report| report.state.to_owned()),
             (Column::from("until"), &until),
-            (Column::from("limits"), &limits),
+            (Column::from("limits"), &Gate::limits),
             (Column::wide("source"), &|report| report.source.unwrap_or("-").to_owned()),
             (Column::from("held"), &|report| report.held.to_string()),
             (Column::from("waiting"), &|report| report.waiting.to_string()),

@@ -23,6 +23,9 @@ mod exit;
 mod filter;
 mod gates;
 mod healthcheck;
+mod history;
+mod import;
+mod input;
 mod jobs;
 mod man;
 mod metrics;
@@ -30,6 +33,7 @@ mod output;
 mod pause;
 mod queues;
 mod reproduce;
+mod sql;
 mod stats;
 mod status;
 mod steps;
@@ -60,7 +64,7 @@ use times::Clock;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// The commands that a signal stops gracefully. It ends the others at once.
-const SERVING: [&str; 12] = [
+const SERVING: [&str; 14] = [
     "worker",
     "dev",
     "console",
@@ -73,6 +77,8 @@ const SERVING: [&str; 12] = [
     "tasks",
     "campaigns",
     "workers",
+    "history",
+    "import",
 ];
 
 /// Examples, and the exit codes, which scripts may rely on.
@@ -88,8 +94,8 @@ Exit codes:
   2  the command line or the configuration is wrong
   3  Redis is unreachable, or refuses the request
   4  the requested object does not exist
-  5  a check found errors
-  6  the wait ended before the job or task did, or the worker was drained; the job, task or drain continues
+  5  a check found errors, or an import refused rows
+  6  the wait ended before the job or task did, or the worker was drained; the job, task or drain continues; an import was stopped
   7  the queue accepts no more jobs for now; only enqueue --bulk may have submitted some, and says which
   8  the job is accepted, but the requested durability is not confirmed
 
@@ -189,6 +195,15 @@ enum Command {
     Check,
     /// Ask the local worker or console for its health, for Docker's HEALTHCHECK and similar. Exit code 0: healthy. 1: unhealthy.
     Healthcheck(healthcheck::Args),
+    /// Show jobs that ended long ago, from a database, or bring them back and run them again.
+    History(history::Args),
+    /// Take over the tables of another queue: submit the jobs that wait there, and file those that have failed.
+    ///
+    /// A mapping file says which tables, and what their columns mean. Each row becomes one job, however often the command runs: it goes
+    /// on behind the last row that is done. Exit code 5: some rows cannot be jobs. 6: it was stopped.
+    Import(Box<import::Args>),
+    /// Create the tables of a database for the history, the outbox and effects, or print their statements.
+    Sql(sql::Args),
     /// Check or show the configuration.
     Config(config::Args),
     /// Compare streamfleet's performance with the same work done by raw Redis commands, on a private Redis.
@@ -225,15 +240,15 @@ impl About {
 impl Command {
     /// Whether a signal stops it gracefully.
     fn serves(&self) -> bool {
-        let is_bulk = matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_));
-        let is_console = matches!(self, Self::Console(args) if args.serves());
-        let is_drastic = matches!(self, Self::Queues(args) if args.serves());
-        let is_sweep = matches!(self, Self::Dead(args) if args.serves());
-        let is_undo = matches!(self, Self::Tasks(args) if args.serves());
-        let is_drain = matches!(self, Self::Workers(args) if args.serves());
-        let is_top = matches!(self, Self::Top(args) if args.serves());
-        let is_other = matches!(self, Self::Worker(_) | Self::Dev(_) | Self::Jobs(_));
-        is_bulk || is_console || is_drastic || is_sweep || is_undo || is_drain || is_top || is_other
+        matches!(self, Self::Cancel(_) | Self::RunNow(_) | Self::Move(_) | Self::Worker(_) | Self::Dev(_))
+            || matches!(self, Self::Jobs(_) | Self::Import(_))
+            || matches!(self, Self::Console(args) if args.serves())
+            || matches!(self, Self::Queues(args) if args.serves())
+            || matches!(self, Self::Dead(args) if args.serves())
+            || matches!(self, Self::Tasks(args) if args.serves())
+            || matches!(self, Self::Workers(args) if args.serves())
+            || matches!(self, Self::Top(args) if args.serves())
+            || matches!(self, Self::History(args) if args.serves())
     }
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
@@ -266,6 +281,12 @@ impl Command {
             Self::Cron(args) => cron::run(args, context).await,
             Self::Check => check::run(context).await,
             Self::Healthcheck(args) => healthcheck::run(args, context).await,
+            Self::History(args) => history::run(args, context).await,
+            Self::Import(args) => import::run(*args, context).await,
+            Self::Sql(args) => sql::run(args, context).await,
+            Self::Config(config::Args { what: config::What::FromHandlers { pool } }) => {
+                config::from_handlers(pool.as_deref(), context).await
+            }
             Self::Config(_) => config::show(context),
             Self::Bench(args) => bench::run(args, context).await,
             Self::About(about) => about.run(context.output),

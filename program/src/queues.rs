@@ -19,7 +19,7 @@ use super::exit::Exit;
 use super::output::{self, Column, List, Listing, Repeat, View, harmless};
 use super::times::{Clock, short};
 use unknown::report_unless_known;
-pub(crate) use unknown::{check_before_change, report_unknown};
+pub(crate) use unknown::{check_before_change, listing, report_unknown};
 
 /// How `queues` is used.
 const EXAMPLES: &str = "\
@@ -194,7 +194,7 @@ fn remarks(mut view: View, reports: &[QueueReport]) -> View {
 }
 
 /// A number of bytes: `512B`, `1.5KiB`, `12MiB`.
-fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let Some((unit, shift)) = units.into_iter().find(|(_, shift)| bytes >> shift > 0) else {
         return format!("{bytes}B");

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::{StreamExt, stream};
-use streamfleet::job::{Encoding, JobId, Parking, QueueName};
+use streamfleet::job::{JobId, Parking, QueueName};
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{Progress, Status};
 use streamfleet_operations::jobs::{self, Input, Job, MAX_SEARCHED, find, known, results};
 use streamfleet_operations::outlook::CauseReport;
 
 use super::exit::Exit;
+use super::input::input;
 use super::output::{self, Column, View, harmless};
 use super::times::{Clock, short};
-use super::{Context, Wrong, watch};
+use super::{Context, Wrong, history, watch};
 
 /// How many bytes of entries a search of all queues reads, roughly.
 const MAX_SEARCHED_BYTES: u64 = 256 * 1024 * 1024;
@@ -66,7 +67,12 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         }
         None => find_anywhere(&broker, &args.id, context).await?,
     };
-    let Some(status) = status else { return Err(jobs::unknown(&queue, &args.id).await.into()) };
+    let Some(status) = status else {
+        if history::has_shown(&queue, &args.id, context).await? {
+            return Ok(Exit::Done);
+        }
+        return Err(jobs::unknown(&queue, &args.id).await.into());
+    };
     if args.watch {
         return watch::run(&queue, status, context).await;
     }
@@ -86,19 +92,6 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     };
     context.output.print_named(&job, |job| vec![job.id.clone()], show)?;
     Ok(Exit::Done)
-}
-
-/// Shows to people what a job got.
-fn input(input: &Input) -> View {
-    let headers = input.headers.iter().map(|(name, value)| format!("{name}={value}"));
-    let headers = headers.collect::<Vec<_>>().join("\n");
-    let is_usual = input.encoding == Encoding::default().as_str();
-    output::facts(&[
-        ("submitted by", input.parent.clone()),
-        ("headers", Some(headers).filter(|headers| !headers.is_empty())),
-        ("encoding", Some(input.encoding.clone()).filter(|_| !is_usual)),
-        ("payload", input.shown.clone()),
-    ])
 }
 
 /// Finds a job in the queue `default`, or else in any other queue. Without the right to list queues, it looks in the

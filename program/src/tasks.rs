@@ -224,14 +224,12 @@ async fn list(broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Resu
     let page = tasks::list(queue, None, MOST).await?;
     let unreadable = &page.facts.unreadable;
     let is_empty = page.items.is_empty() && unreadable.is_empty();
-    if is_empty && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     for id in unreadable {
         output::print_stderr(&format!("this version cannot read the task {id}"));
     }
     let names = |page: &TaskList| page.items.iter().map(|report| report.id.clone()).collect();
-    Ok(Listing::new(context.output.rendered(&page, names, |page| table(page, &context.clock))?))
+    let show = |page: &TaskList| table(page, &context.clock);
+    queues::listing((&page, is_empty), (broker, queue), context, (names, show)).await
 }
 
 async fn show(id: &str, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
@@ -243,36 +241,28 @@ fn table(page: &TaskList, clock: &Clock) -> View {
     if page.items.is_empty() {
         return format!("the queue {} has no tasks", page.facts.queue).into();
     }
-    let mut table = output::table(&[
-        Column::id("task"),
-        Column::from("kind"),
-        Column::state("state"),
-        Column::from("begun"),
-        Column::from("by"),
-        Column::from("looked at"),
-        Column::wide("left"),
-        Column::from("done"),
-        Column::from("refused"),
-        Column::from("filter"),
-        Column::from("reason"),
-        Column::from("why"),
-    ]);
-    for report in &page.items {
-        table.add_row([
-            report.id.clone(),
-            report.kind.to_owned(),
-            report.state.to_owned(),
-            clock.time(report.task.begun),
-            report.who.clone(),
-            report.looked.to_string(),
-            report.left.map_or_else(|| "-".to_owned(), |left| left.to_string()),
-            (report.done + report.requested).to_string(),
-            report.refused.to_string(),
-            report.undoes.as_ref().map_or_else(|| report.filter.clone(), |undone| format!("undoes {undone}")),
-            report.reason.clone(),
-            report.why.clone(),
-        ]);
-    }
+    let filter = |report: &TaskReport| match &report.undoes {
+        Some(undone) => format!("undoes {undone}"),
+        None => report.filter.clone(),
+    };
+    let left = |report: &TaskReport| report.left.map_or_else(|| "-".to_owned(), |left| left.to_string());
+    let table = output::table_of(
+        &page.items,
+        &[
+            (Column::id("task"), &|report| report.id.clone()),
+            (Column::from("kind"), &|report| report.kind.to_owned()),
+            (Column::state("state"), &|report| report.state.to_owned()),
+            (Column::from("begun"), &|report| clock.time(report.task.begun)),
+            (Column::from("by"), &|report| report.who.clone()),
+            (Column::from("looked at"), &|report| report.looked.to_string()),
+            (Column::wide("left"), &left),
+            (Column::from("done"), &|report| (report.done + report.requested).to_string()),
+            (Column::from("refused"), &|report| report.refused.to_string()),
+            (Column::from("filter"), &filter),
+            (Column::from("reason"), &|report| report.reason.clone()),
+            (Column::from("why"), &|report| report.why.clone()),
+        ],
+    );
     table.into()
 }
 

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
+use streamfleet_service::config::Effective;
 use streamfleet_service::{Port, Process};
 
 use super::exit::Exit;
 use super::output::listed;
+use super::sql::Databases;
 use super::{Context, Flags, Wrong};
 
 /// How `worker` is used.
@@ -51,6 +54,18 @@ pub(super) async fn prepare(context: &Context, port: Port) -> anyhow::Result<Pro
     Ok(Process::prepare(fleet.reload(&context.reload), &context.effective, port).await?)
 }
 
+/// Runs a process until `shutdown` is requested, and beside it what it does with databases.
+pub(super) async fn serve(
+    process: Process,
+    effective: &Effective,
+    shutdown: Shutdown,
+) -> Result<(), streamfleet_service::Error> {
+    let databases = Databases::start(effective, &process.events());
+    let ran = process.run(shutdown).await;
+    databases.stop().await;
+    ran
+}
+
 /// Runs until stopped.
 pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
     let config = &context.effective.config;
@@ -71,7 +86,7 @@ pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
         metrics: process.metrics_url(),
     };
     context.output.print(&serving, Serving::line)?;
-    process.run(context.shutdown.clone()).await?;
+    serve(process, &context.effective, context.shutdown.clone()).await?;
     Ok(Exit::Done)
 }
 

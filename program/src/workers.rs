@@ -6,7 +6,7 @@ mod drain;
 use std::time::Duration;
 
 use streamfleet::Broker;
-use streamfleet_operations::workers::{self, UnlistedLane, WorkerDrain, WorkerFacts, WorkerList};
+use streamfleet_operations::workers::{self, UnlistedLane, Worker, WorkerDrain, WorkerFacts, WorkerList};
 
 use super::Context;
 use super::exit::Exit;
@@ -81,11 +81,11 @@ async fn list(broker: &Broker, context: &Context) -> anyhow::Result<Listing> {
 
 /// A request to this worker in words.
 fn line(worker: &str, drain: &WorkerDrain, clock: &Clock) -> String {
-    let WorkerDrain { by, why, exit, heard, since_at, .. } = drain;
+    let WorkerDrain { by, why, exit, heard, since_ms, .. } = drain;
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     let then = if *exit { "; it ends when nothing runs" } else { "" };
     let heard = if *heard { "" } else { "; it has not confirmed that yet" };
-    let text = format!("{worker} was asked to drain by {by} at {}{why}{then}{heard}", clock.time(*since_at));
+    let text = format!("{worker} was asked to drain by {by} at {}{why}{then}{heard}", clock.time(*since_ms));
     harmless(&text)
 }
 
@@ -94,28 +94,20 @@ fn show(report: &WorkerList, clock: &Clock) -> View {
     let mut view: View = if report.items.is_empty() {
         "no live workers".to_owned().into()
     } else {
-        let mut table = output::table(&[
-            Column::from("worker"),
-            Column::state("state"),
-            Column::from("queues"),
-            Column::wide("types"),
-            Column::from("running/slots"),
-            Column::wide("version"),
-            Column::wide("config"),
-            Column::wide("started"),
-        ]);
-        for worker in &report.items {
-            table.add_row([
-                harmless(&worker.consumer),
-                harmless(&worker.state),
-                harmless(&worker.queues.join(", ")),
-                harmless(&worker.types.join(", ")),
-                format!("{}/{}", worker.running, worker.slots),
-                harmless(&worker.version),
-                harmless(worker.config.as_deref().unwrap_or_default()),
-                worker.started_at.map(|at| clock.time(at)).unwrap_or_default(),
-            ]);
-        }
+        let started = |worker: &Worker| worker.started_ms.map(|at| clock.time(at)).unwrap_or_default();
+        let table = output::table_of(
+            &report.items,
+            &[
+                (Column::from("worker"), &|worker| harmless(&worker.consumer)),
+                (Column::state("state"), &|worker| harmless(&worker.state)),
+                (Column::from("queues"), &|worker| harmless(&worker.queues.join(", "))),
+                (Column::wide("types"), &|worker| harmless(&worker.types.join(", "))),
+                (Column::from("running/slots"), &|worker| format!("{}/{}", worker.running, worker.slots)),
+                (Column::wide("version"), &|worker| harmless(&worker.version)),
+                (Column::wide("config"), &|worker| harmless(worker.config.as_deref().unwrap_or_default())),
+                (Column::wide("started"), &started),
+            ],
+        );
         table.into()
     };
     for worker in &report.items {
@@ -129,15 +121,15 @@ fn show(report: &WorkerList, clock: &Clock) -> View {
     if !stale.is_empty() {
         let heading =
             "consumers without a live worker (other workers take over their pending jobs after the lease):";
-        let mut table = output::table(&["consumer", "queue", "pending", "idle for"]);
-        for stale in stale {
-            table.add_row([
-                harmless(&stale.consumer),
-                stale.queue.clone(),
-                stale.pending.to_string(),
-                short(Duration::from_millis(stale.idle_ms)),
-            ]);
-        }
+        let table = output::table_of(
+            stale,
+            &[
+                (Column::from("consumer"), &|stale| harmless(&stale.consumer)),
+                (Column::from("queue"), &|stale| stale.queue.clone()),
+                (Column::from("pending"), &|stale| stale.pending.to_string()),
+                (Column::from("idle for"), &|stale| short(Duration::from_millis(stale.idle_ms))),
+            ],
+        );
         view = view.then(heading.to_owned()).then(table);
     }
     for UnlistedLane { queue, lane, error, .. } in unlisted {

@@ -2,6 +2,7 @@
 //! See the [example](Events).
 
 mod alert;
+mod database;
 mod ending;
 mod events;
 mod finished;
@@ -13,6 +14,7 @@ mod report;
 use std::time::Duration;
 
 pub use alert::AlertEvent;
+pub use database::{DatabaseEvent, JournalReport, OutboxReport};
 pub use ending::Ending;
 pub use events::Events;
 pub use finished::Finished;
@@ -85,6 +87,8 @@ pub enum Event<'a> {
     Report(ReportEvent<'a>),
     /// Something happened to incidents, or to messages about them.
     Alert(AlertEvent<'a>),
+    /// Something happened between this process and a database.
+    Database(DatabaseEvent<'a>),
     /// This process began to stop: it takes no new jobs, and lets running ones finish.
     Stopping,
 }

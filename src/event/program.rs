@@ -53,47 +53,32 @@ pub enum ChildEnding {
     NotStarted,
 }
 
-/// How a program of a pool ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PoolEnding {
-    /// It had as many jobs as it may have.
-    MaxJobs,
-    /// It was as old as it may become.
-    MaxLifetime,
-    /// It used more memory than it may.
-    MaxMemory,
-    /// It had no job for a while.
-    Idle,
-    /// It was replaced because somebody asked for new programs.
-    Reload,
-    /// The worker stops.
-    Stopped,
-    /// It ended on its own, with exit code 0 and no job.
-    Exited,
-    /// It ended in another way, or without an answer.
-    Crashed,
-    /// It did not follow the protocol.
-    Nonsense,
-    /// It did not end an attempt that was cut short.
-    Cut,
-    /// It could not be started, or was not ready in time.
-    NotStarted,
-}
-
 variants! {
-    /// Returns the value of the metrics' `reason` label.
-    PoolEnding {
+    /// How a program of a pool ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub enum PoolEnding {
+        /// It had as many jobs as it may have.
         MaxJobs = "max_jobs",
+        /// It was as old as it may become.
         MaxLifetime = "max_lifetime",
+        /// It used more memory than it may.
         MaxMemory = "max_memory",
+        /// It had no job for a while.
         Idle = "idle",
+        /// It was replaced because somebody asked for new programs.
         Reload = "reload",
+        /// The worker stops.
         Stopped = "stopped",
+        /// It ended on its own, with exit code 0 and no job.
         Exited = "exited",
+        /// It ended in another way, or without an answer.
         Crashed = "crashed",
+        /// It did not follow the protocol.
         Nonsense = "nonsense",
+        /// It did not end an attempt that was cut short.
         Cut = "cut",
+        /// It could not be started, or was not ready in time.
         NotStarted = "not_started",
     }
 }

@@ -6,7 +6,7 @@ impl Builder {
     /// Sets a text that workers with another configuration do not have.
     #[doc(hidden)]
     pub fn config_digest(mut self, digest: String) -> Self {
-        self.registry.set_config_digest(digest);
+        self.registry.config_digest = Some(digest);
         self
     }
 }

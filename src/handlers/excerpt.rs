@@ -20,7 +20,8 @@ const GAP: &str = "…";
 #[derive(Debug)]
 pub(super) struct Excerpt {
     head: Vec<u8>,
-    tail: Vec<u8>,
+    /// The last bytes, as many as are kept.
+    pub(super) tail: Vec<u8>,
     /// The largest size of `tail`.
     kept: usize,
     written: usize,
@@ -48,11 +49,6 @@ impl Excerpt {
         self.tail.extend_from_slice(chunk);
         self.tail.drain(..self.tail.len().saturating_sub(self.kept));
         self.written = self.written.saturating_add(chunk.len());
-    }
-
-    /// Returns the last bytes, as many as are kept.
-    pub(super) fn tail(&self) -> &[u8] {
-        &self.tail
     }
 
     /// Returns the text, with its line breaks and safe in a log or a terminal: all of it, or its beginning and its end. `clean` leaves

@@ -45,22 +45,24 @@ const LENGTHS: RangeInclusive<u64> = 1..=10_000_000;
 const QUEUE_LENGTH_EVERY: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(3600);
 const HOOK_TIMEOUT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
-/// Which notifications are sent, and how.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// What goes to the stream `events` of each queue; by default, [`Publish::Failures`].
-    pub publish: Publish,
-    /// The approximate number of events to keep in each stream; 1 to 10,000,000, by default 10,000.
-    #[serde(deserialize_with = "count")]
-    pub max_length: u64,
-    /// How often the lengths of queues are reported, whether or not jobs run; 1 s to 1 h, by default every 10 s.
-    #[serde(with = "duration")]
-    pub queue_length_every: Duration,
-    /// How long one call of a hook may take before it is abandoned; 1 ms to 1 h, by default 5 s. Only Rust has hooks.
-    #[serde(skip)]
-    pub hook_timeout: Duration,
+with_defaults! {
+    /// Which notifications are sent, and how.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// What goes to the stream `events` of each queue; by default, [`Publish::Failures`].
+        pub publish: Publish = Publish::default(),
+        /// The approximate number of events to keep in each stream; 1 to 10,000,000, by default 10,000.
+        #[serde(deserialize_with = "count")]
+        pub max_length: u64 = 10_000,
+        /// How often the lengths of queues are reported, whether or not jobs run; 1 s to 1 h, by default every 10 s.
+        #[serde(with = "duration")]
+        pub queue_length_every: Duration = Duration::from_secs(10),
+        /// How long one call of a hook may take before it is abandoned; 1 ms to 1 h, by default 5 s. Only Rust has hooks.
+        #[serde(skip)]
+        pub hook_timeout: Duration = Duration::from_secs(5),
+    }
 }
 
 impl Config {
@@ -79,17 +81,6 @@ impl Config {
             bounds::time("hook_timeout", self.hook_timeout, &HOOK_TIMEOUT),
         ];
         problems.into_iter().flatten().collect()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            publish: Publish::default(),
-            max_length: 10_000,
-            queue_length_every: Duration::from_secs(10),
-            hook_timeout: Duration::from_secs(5),
-        }
     }
 }
 

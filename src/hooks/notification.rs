@@ -129,6 +129,7 @@ impl Notification {
             | Event::Redis(_)
             | Event::Report(_)
             | Event::Alert(_)
+            | Event::Database(_)
             | Event::Stopping => None,
         }
     }

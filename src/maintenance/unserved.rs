@@ -260,8 +260,14 @@ async fn end(context: &Context, job_type: &JobType, entry: Entry) -> Result<(), 
         if is_overdue { settle_unserved(&job, context.unroutable_after) } else { Settlement::Release };
     let policy = context.policies.of(&job.job_type);
     let tracking = job.tracking(policy, context.tracking);
-    let keep =
-        KeepRecord { record: true, has_steps: false, tracking, retention: context.retention, result: None };
+    let keep = KeepRecord {
+        record: true,
+        has_steps: false,
+        tracking,
+        retention: context.retention,
+        result: None,
+        fields: false,
+    };
     let taken = TakenJob { job: &job, envelope, trace: None };
     let ended = EndedAttempt { taken, policy, settlement: &settlement, keep, ran };
     let settlement = match retry(context, &job.id, || context.queue.apply(&context.consumer, ended)).await? {

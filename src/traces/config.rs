@@ -7,29 +7,25 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::export;
 use crate::job::number::number;
 
-/// Where spans are exported to, and for which jobs.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. If it is missing or `off`, there are no
-    /// spans.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<String>,
-    /// A file with additional headers for the collector, one `name: value` per line.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub headers_file: Option<PathBuf>,
-    /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
-    /// sampled flag of their trace context decides. By default 1.
-    #[serde(deserialize_with = "fraction")]
-    pub ratio: f64,
-    /// The name of this process's service, the resource's `service.name`: 1 to 255 bytes, by default `streamfleet`.
-    pub service_name: String,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { endpoint: None, headers_file: None, ratio: 1.0, service_name: "streamfleet".to_owned() }
+with_defaults! {
+    /// Where spans are exported to, and for which jobs.
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// The collector's OTLP/HTTP address, to which `/v1/traces` is added. If it is missing or `off`, there are no
+        /// spans.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub endpoint: Option<String> = None,
+        /// A file with additional headers for the collector, one `name: value` per line.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub headers_file: Option<PathBuf> = None,
+        /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
+        /// sampled flag of their trace context decides. By default 1.
+        #[serde(deserialize_with = "fraction")]
+        pub ratio: f64 = 1.0,
+        /// The name of this process's service, the resource's `service.name`: 1 to 255 bytes, by default `streamfleet`.
+        pub service_name: String = "streamfleet".to_owned(),
     }
 }
 

@@ -12,35 +12,31 @@ use crate::job::{OutOfBounds, bounds, duration, size};
 const LEAST_SIZE: u64 = 1024 * 1024;
 const AGE: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(365 * 24 * 3600);
 
-/// The folder in which a process archives dead letters that retention is about to drop, and when it begins a new file there.
-/// By default there is no folder, and letters are dropped without a trace.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use streamfleet::worker::{Config, DeadArchive};
-///
-/// let archive = DeadArchive::new("/var/lib/streamfleet/archive").rotate_after(Duration::from_secs(3600));
-/// let config = Config::default().archive(archive);
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct DeadArchive {
-    /// The folder, which must exist. Only this user can read the files in it. A configuration file calls it `archive`.
-    #[serde(rename = "archive", skip_serializing_if = "Option::is_none")]
-    pub folder: Option<PathBuf>,
-    /// A file that has this many bytes gets no more letters; at least 1 MiB, by default 64 MiB.
-    #[serde(with = "size::known")]
-    pub rotate_size: u64,
-    /// A file that is this old gets no more letters; 1 min to 365 days, by default a day.
-    #[serde(with = "duration")]
-    pub rotate_after: Duration,
-}
-
-impl Default for DeadArchive {
-    fn default() -> Self {
-        Self { folder: None, rotate_size: 64 * 1024 * 1024, rotate_after: Duration::from_secs(24 * 3600) }
+with_defaults! {
+    /// The folder in which a process archives dead letters that retention is about to drop, and when it begins a new file there.
+    /// By default there is no folder, and letters are dropped without a trace.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::worker::{Config, DeadArchive};
+    ///
+    /// let archive = DeadArchive::new("/var/lib/streamfleet/archive").rotate_after(Duration::from_secs(3600));
+    /// let config = Config::default().archive(archive);
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct DeadArchive {
+        /// The folder, which must exist. Only this user can read the files in it. A configuration file calls it `archive`.
+        #[serde(rename = "archive", skip_serializing_if = "Option::is_none")]
+        pub folder: Option<PathBuf> = None,
+        /// A file that has this many bytes gets no more letters; at least 1 MiB, by default 64 MiB.
+        #[serde(with = "size::known")]
+        pub rotate_size: u64 = 64 * 1024 * 1024,
+        /// A file that is this old gets no more letters; 1 min to 365 days, by default a day.
+        #[serde(with = "duration")]
+        pub rotate_after: Duration = Duration::from_secs(24 * 3600),
     }
 }
 

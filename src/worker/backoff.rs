@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::broker::Error;
-use crate::job::jittered;
+use crate::job::{doubled, jittered};
 
 /// The pauses between tries of one operation.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl RedisBackoff {
     }
 
     fn pause(&mut self, error: &Error, roll: f64) -> Duration {
-        let doubled = Self::FIRST.saturating_mul(1 << self.tries.min(10)).min(Self::LONGEST);
+        let doubled = doubled(Self::FIRST, self.tries, Self::LONGEST);
         self.tries += 1;
         let base = if error.is_transient() { doubled } else { Self::CONFIGURATION };
         jittered(base, 0.5..1.5, roll)

@@ -25,90 +25,100 @@ const MOST_PREFETCH: usize = 100_000;
 /// A worker uses about this much memory before its first job.
 const LEAST_RSS: u64 = 16 * 1024 * 1024;
 
-/// The settings of a worker; see the [example](crate::FleetConfig).
-///
-/// A worker stops on its own, if `max_jobs`, `max_lifetime` or `max_rss` says so: gracefully, as for a signal, so that the
-/// supervisor of the process starts a fresh one. This helps against handlers that leak.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// How long an entry may be silent before another worker claims it; 500 ms to 1 h, by default 15 s. The fleet has one lease per queue:
-    /// that of the first worker.
-    #[serde(with = "duration")]
-    pub lease: Duration,
-    /// How long running handlers get to finish when the worker stops; at most 1 h, by default 60 s.
-    #[serde(with = "duration")]
-    pub drain_timeout: Duration,
-    /// The number of unstarted entries to keep beyond the free slots; at most 100,000, by default none.
-    #[serde(deserialize_with = "count")]
-    pub prefetch: usize,
-    /// How long the record of a done or cancelled job is kept; 1 s to 365 days, by default 3 days. That of a dead job is kept with its
-    /// dead letter.
-    #[serde(with = "duration")]
-    pub retention: Duration,
-    /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead; at most 365 days, by
-    /// default 24 h.
-    #[serde(with = "duration")]
-    pub unroutable_after: Duration,
-    /// The worker stops after this many attempts over all queues, at least 1; by default, never. Beyond it, at most as many more start as run at
-    /// once.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub max_jobs: Option<u64>,
-    /// The worker stops after this long, 1 s to 365 days, minus up to a tenth at random, so that workers that started together do
-    /// not stop together.
-    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
-    pub max_lifetime: Option<Duration>,
-    /// The worker stops when this process has this many bytes in RAM, at least 16 MiB, checked every second. Programs that it has
-    /// started do not count. Only on Linux.
-    #[serde(with = "size", skip_serializing_if = "Option::is_none")]
-    pub max_rss: Option<u64>,
-    /// Where dead letters go before retention drops them; by default, nowhere. A configuration file has it as `[dead]`.
-    #[serde(skip)]
-    pub archive: DeadArchive,
-    /// What the gates of types let through at most, in each queue, over the whole fleet; by default, everything. This is for the types
-    /// that the process has handlers for.
-    #[serde(skip)]
-    pub type_limits: BTreeMap<JobType, Limits>,
-    /// The queues to serve; by default, the one that is named `default`. A configuration file has them as `[queues.<name>]`.
-    #[serde(skip)]
-    pub queues: BTreeMap<QueueName, QueueConfig>,
+with_defaults! {
+    /// The settings of a worker; see the [example](crate::FleetConfig).
+    ///
+    /// A worker stops on its own, if `max_jobs`, `max_lifetime` or `max_rss` says so: gracefully, as for a signal, so that the
+    /// supervisor of the process starts a fresh one. This helps against handlers that leak.
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// How long an entry may be silent before another worker claims it; 500 ms to 1 h, by default 15 s. The fleet has one lease per queue:
+        /// that of the first worker.
+        #[serde(with = "duration")]
+        pub lease: Duration = Duration::from_secs(15),
+        /// How long running handlers get to finish when the worker stops; at most 1 h, by default 60 s.
+        #[serde(with = "duration")]
+        pub drain_timeout: Duration = Duration::from_secs(60),
+        /// The number of unstarted entries to keep beyond the free slots; at most 100,000, by default none.
+        #[serde(deserialize_with = "count")]
+        pub prefetch: usize = 0,
+        /// How long the record of a done or cancelled job is kept; 1 s to 365 days, by default 3 days. That of a dead job is kept with its
+        /// dead letter.
+        #[serde(with = "duration")]
+        pub retention: Duration = Duration::from_secs(3 * 24 * 3600),
+        /// How long jobs wait for a worker that knows their type, while no live worker does, before they are dead; at most 365 days, by
+        /// default 24 h.
+        #[serde(with = "duration")]
+        pub unroutable_after: Duration = Duration::from_secs(24 * 3600),
+        /// The worker stops after this many attempts over all queues, at least 1; by default, never. Beyond it, at most as many more start as run at
+        /// once.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub max_jobs: Option<u64> = None,
+        /// The worker stops after this long, 1 s to 365 days, minus up to a tenth at random, so that workers that started together do
+        /// not stop together.
+        #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
+        pub max_lifetime: Option<Duration> = None,
+        /// The worker stops when this process has this many bytes in RAM, at least 16 MiB, checked every second. Programs that it has
+        /// started do not count. Only on Linux.
+        #[serde(with = "size", skip_serializing_if = "Option::is_none")]
+        pub max_rss: Option<u64> = None,
+        /// Where dead letters go before retention drops them; by default, nowhere. A configuration file has it as `[dead]`.
+        #[serde(skip)]
+        pub archive: DeadArchive = DeadArchive::default(),
+        /// What the gates of types let through at most, in each queue, over the whole fleet; by default, everything. This is for the types
+        /// that the process has handlers for.
+        #[serde(skip)]
+        pub type_limits: BTreeMap<JobType, Limits> = BTreeMap::new(),
+        /// The queues to serve; by default, the one that is named `default`. A configuration file has them as `[queues.<name>]`.
+        #[serde(skip)]
+        pub queues: BTreeMap<QueueName, QueueConfig> = BTreeMap::from([(
+            "default".parse().expect("default is a valid queue name"),
+            QueueConfig::default(),
+        )]),
+    }
 }
 
-/// How one queue is served; see the [example](crate::FleetConfig).
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct QueueConfig {
-    /// The number of handlers of this queue that run at once in this process; 1 to 100,000, by default 64.
-    #[serde(deserialize_with = "count")]
-    pub concurrency: usize,
-    /// The most jobs that the queue accepts, at least 1, counting those that wait, run or are due later. `None` for any number.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub max_depth: Option<u64>,
-    /// Which jobs leave a record if neither they nor their type say; by default, [`Tracking::Failures`].
-    pub tracking: Tracking,
-    /// How long records of finished jobs are kept, 1 s to 365 days, instead of [`Config::retention`].
-    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
-    pub retention: Option<Duration>,
-    /// How long dead letters are kept, 1 min to 10 years; `None` means forever.
-    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
-    pub dead_retention: Option<Duration>,
-    /// The number of dead letters to keep, the newest ones, at least 1; `None` for all.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub dead_max: Option<u64>,
-    /// What the queue's gate lets through at most. This applies to the whole fleet.
-    #[serde(with = "written_limits", skip_serializing_if = "Limits::is_empty")]
-    pub limits: Limits,
-    /// The limits of the gates of fields, at most 8: `key:<field>` for each value, `key:<field>=<value>` for one.
-    #[serde(rename = "keys", with = "written_limits::by_key", skip_serializing_if = "BTreeMap::is_empty")]
-    pub key_limits: BTreeMap<GateName, Limits>,
-    /// The field between whose values the queue is shared, such as `h.tenant`. This applies to the whole fleet.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub fair_by: Option<String>,
-    /// How many jobs of a value of that field start in each of its turns, instead of 1; at most 100, for at most 100 values.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub fair_weights: BTreeMap<String, u32>,
+with_defaults! {
+    /// How one queue is served; see the [example](crate::FleetConfig).
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct QueueConfig {
+        /// The number of handlers of this queue that run at once in this process; 1 to 100,000, by default 64.
+        #[serde(deserialize_with = "count")]
+        pub concurrency: usize = 64,
+        /// The most jobs that the queue accepts, at least 1, counting those that wait, run or are due later. `None` for any number.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub max_depth: Option<u64> = None,
+        /// Which jobs leave a record if neither they nor their type say; by default, [`Tracking::Failures`].
+        pub tracking: Tracking = Tracking::default(),
+        /// How long records of finished jobs are kept, 1 s to 365 days, instead of [`Config::retention`].
+        #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
+        pub retention: Option<Duration> = None,
+        /// How long dead letters are kept, 1 min to 10 years; `None` means forever.
+        #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
+        pub dead_retention: Option<Duration> = None,
+        /// The number of dead letters to keep, the newest ones, at least 1; `None` for all.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub dead_max: Option<u64> = None,
+        /// What the queue's gate lets through at most. This applies to the whole fleet.
+        #[serde(with = "written_limits", skip_serializing_if = "Limits::is_empty")]
+        pub limits: Limits = Limits::default(),
+        /// The limits of the gates of fields, at most 8: `key:<field>` for each value, `key:<field>=<value>` for one.
+        #[serde(rename = "keys", with = "written_limits::by_key", skip_serializing_if = "BTreeMap::is_empty")]
+        pub key_limits: BTreeMap<GateName, Limits> = BTreeMap::new(),
+        /// The field between whose values the queue is shared, such as `h.tenant`. This applies to the whole fleet.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub fair_by: Option<String> = None,
+        /// How many jobs of a value of that field start in each of its turns, instead of 1; at most 100, for at most 100 values.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub fair_weights: BTreeMap<String, u32> = BTreeMap::new(),
+        /// Whether the workers write the fields of jobs that did not fail into the queue's journal, if it has one.
+        #[serde(skip)]
+        pub journal_fields: bool = false,
+    }
 }
 
 impl Config {
@@ -186,6 +196,7 @@ impl QueueConfig {
         dead_max: impl Into<Option<u64>> => dead_max.into();
         limits: Limits;
         key_limits: impl IntoIterator<Item = (GateName, Limits)> => key_limits.into_iter().collect();
+        journal_fields: bool;
     }
 
     /// Sets how the queue is shared between the values of a field, over the whole fleet; `None`, the default, means that jobs start
@@ -233,43 +244,5 @@ impl QueueConfig {
             limits.check().map(|wrong| wrong.below(&["keys", written_limits::key(gate)]))
         });
         problems.into_iter().flatten().chain(of_keys).collect()
-    }
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            lease: Duration::from_secs(15),
-            drain_timeout: Duration::from_secs(60),
-            prefetch: 0,
-            retention: Duration::from_secs(3 * 24 * 3600),
-            unroutable_after: Duration::from_secs(24 * 3600),
-            max_jobs: None,
-            max_lifetime: None,
-            max_rss: None,
-            archive: DeadArchive::default(),
-            type_limits: BTreeMap::new(),
-            queues: BTreeMap::from([(
-                "default".parse().expect("default is a valid queue name"),
-                QueueConfig::default(),
-            )]),
-        }
-    }
-}
-
-impl Default for QueueConfig {
-    fn default() -> Self {
-        Self {
-            concurrency: 64,
-            tracking: Tracking::default(),
-            retention: None,
-            max_depth: None,
-            dead_retention: None,
-            dead_max: None,
-            limits: Limits::default(),
-            key_limits: BTreeMap::new(),
-            fair_by: None,
-            fair_weights: BTreeMap::new(),
-        }
     }
 }

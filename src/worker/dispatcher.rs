@@ -42,7 +42,8 @@ pub(crate) struct Dispatcher {
     budget: Arc<MemoryBudget>,
     arrived: Notify,
     threads: usize,
-    capacity: usize,
+    /// The total room.
+    pub(crate) capacity: usize,
     free_slots: AtomicIsize,
     freed: Notify,
     /// How much room the reader waits for, if it waits for more than some.
@@ -105,11 +106,6 @@ impl Dispatcher {
     /// Returns the place that a delivery takes while it runs, if its type or key is limited.
     pub(crate) fn place_of(&self, delivery: &Delivery) -> Option<Permit> {
         self.limited.as_ref()?.limits.place_of(delivery)
-    }
-
-    /// Returns the total room.
-    pub(crate) fn capacity(&self) -> usize {
-        self.capacity
     }
 
     /// Takes all free room, up to `most`; waits if there is none. Unused room must be given back.

@@ -117,7 +117,7 @@ impl Executor {
     /// Returns why the job's payload does not fit the schema of its type, if it does not. Such a job is dead at once, even if
     /// it is not due or has to pass gates.
     async fn schema_violation(&self, job: &JobSpec) -> Option<String> {
-        let schemas = self.registry.schemas();
+        let schemas = &self.registry.schemas;
         if !schemas.has(&job.job_type) {
             return None;
         }

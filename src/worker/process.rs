@@ -212,8 +212,8 @@ fn describe_worker(registry: &Registry, duty: Arc<Duty>, stopping: CancellationT
     let all = registry.types();
     let types: Vec<_> = all.iter().take(MAX_TYPES).map(ToString::to_string).collect();
     let left_out = all.len() - types.len();
-    let config = registry.config_digest().map(str::to_owned);
-    let pools_down = registry.pools_down().cloned();
+    let config = registry.config_digest.clone();
+    let pools_down = registry.pools_down.clone();
     Box::new(move |queues| {
         let mut names: Vec<_> = queues.iter().map(|joined| joined.queue.name().as_str()).collect();
         names.sort_unstable();

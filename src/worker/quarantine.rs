@@ -15,7 +15,7 @@ use super::delivery::SettlerInput;
 use super::lease::EntryKey;
 use super::memory_budget::{MemoryBudget, MemoryCharge};
 use crate::broker::Entry;
-use crate::job::{JobId, Outcome, Parking, jittered};
+use crate::job::{JobId, Outcome, Parking, doubled, jittered};
 
 /// The first and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -134,7 +134,7 @@ impl Quarantine {
 }
 
 fn pause(refused: u32, roll: f64) -> Duration {
-    jittered(PAUSES.0.saturating_mul(1 << refused.min(10)).min(PAUSES.1), 0.5..1.5, roll)
+    jittered(doubled(PAUSES.0, refused, PAUSES.1), 0.5..1.5, roll)
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ impl Shared {
         let worker = &self.config;
         Settler {
             tracking: worker.queue(queue.name()).tracking,
+            journal_fields: worker.queue(queue.name()).journal_fields,
             retention: worker.retention_of(queue.name()),
             monitor: self.liveness.monitor("the recorder", Some(queue.name())),
             queue,

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct ReadClock {
     lease: Duration,
-    unanswered: Instant,
+    /// The last time at which the read had certainly not been answered. The leases of its entries count from then on.
+    pub(super) unanswered: Instant,
     observed: Instant,
     /// Until when the runtime may still discover what arrived while it was frozen: its threads return one after another.
     catching_up: Option<Instant>,
@@ -36,11 +37,6 @@ impl ReadClock {
         }
         self.observed = now;
     }
-
-    /// Returns the last time at which the read had certainly not been answered. The leases of its entries count from then on.
-    pub(super) fn unanswered(&self) -> Instant {
-        self.unanswered
-    }
 }
 
 #[cfg(test)]
@@ -57,10 +53,10 @@ mod tests {
     fn a_waiting_read_knows_roughly_when_it_got_entries() {
         let asked = Instant::now();
         let mut clock = ReadClock::new(asked, LEASE);
-        assert_eq!(clock.unanswered(), asked);
+        assert_eq!(clock.unanswered, asked);
         for look in 1..=50 {
             clock.observe(asked + ms(100 * look));
-            assert_eq!(clock.unanswered(), asked + ms(100 * (look - 1)));
+            assert_eq!(clock.unanswered, asked + ms(100 * (look - 1)));
         }
     }
 
@@ -72,9 +68,9 @@ mod tests {
         for look in 0..=12 {
             clock.observe(asked + ms(5_000 + 100 * look));
             let held = look < 12;
-            assert_eq!(clock.unanswered(), asked + if held { ms(0) } else { ms(6_100) }, "{look}");
+            assert_eq!(clock.unanswered, asked + if held { ms(0) } else { ms(6_100) }, "{look}");
         }
         clock.observe(asked + ms(6_300));
-        assert_eq!(clock.unanswered(), asked + ms(6_200));
+        assert_eq!(clock.unanswered, asked + ms(6_200));
     }
 }

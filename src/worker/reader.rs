@@ -242,7 +242,7 @@ impl Reader {
                 () = tokio::time::sleep(REST_EVERY) => self.monitor.idle(),
             }
         };
-        let enough = DRAIN_ENTRIES.min(self.dispatcher.capacity() / 4);
+        let enough = DRAIN_ENTRIES.min(self.dispatcher.capacity / 4);
         // Quick jobs end while other tasks have their turn. Only slower ones are worth a sleep.
         for _ in 0..YIELDS {
             if free_slots >= enough {
@@ -317,7 +317,7 @@ impl Reader {
                 biased;
                 result = &mut read => {
                     self.note(result.as_ref().ok().map(Vec::len));
-                    return result.map(|entries| ReadBatch { entries, since: clock.unanswered() });
+                    return result.map(|entries| ReadBatch { entries, since: clock.unanswered });
                 }
                 () = self.stop.cancelled(), if !unblocked => unblocked = true,
                 () = self.waitlists.arrived(), if waits && !has_waitlist => has_waitlist = self.waitlists.have_any(),

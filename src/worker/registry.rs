@@ -26,9 +26,12 @@ pub(crate) struct Registry {
     /// In the order of registration, outermost first; each applies to all types or to one.
     middleware: Vec<(Option<JobType>, Arc<dyn ErasedMiddleware>)>,
     shared_places: SharedPermits,
-    schemas: Schemas,
-    config_digest: Option<String>,
-    pools_down: Option<Arc<PoolsDown>>,
+    /// What payloads must fit, also those of types that have no handler here.
+    pub(crate) schemas: Schemas,
+    /// What tells configurations apart, if there is one that others can have too.
+    pub(crate) config_digest: Option<String>,
+    /// What says which pools cannot start, if there are pools.
+    pub(crate) pools_down: Option<Arc<PoolsDown>>,
 }
 
 /// Says which pools of programs cannot start.
@@ -129,34 +132,6 @@ impl Registry {
 
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
         self.handlers.get(job_type)
-    }
-
-    /// Sets the schemas of types, also of types that have no handler here.
-    pub(crate) fn set_schemas(&mut self, schemas: Schemas) {
-        self.schemas = schemas;
-    }
-
-    pub(crate) fn set_config_digest(&mut self, digest: String) {
-        self.config_digest = Some(digest);
-    }
-
-    /// Returns what tells configurations apart, if there is one that others can have too.
-    pub(super) fn config_digest(&self) -> Option<&str> {
-        self.config_digest.as_deref()
-    }
-
-    pub(crate) fn set_pools_down(&mut self, pools_down: Arc<PoolsDown>) {
-        self.pools_down = Some(pools_down);
-    }
-
-    /// Returns what says which pools cannot start, if there are pools.
-    pub(super) fn pools_down(&self) -> Option<&Arc<PoolsDown>> {
-        self.pools_down.as_ref()
-    }
-
-    /// Returns the schemas that payloads must fit.
-    pub(super) fn schemas(&self) -> &Schemas {
-        &self.schemas
     }
 
     /// Returns the types that have a handler, sorted.

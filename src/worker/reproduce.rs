@@ -68,7 +68,7 @@ pub(crate) async fn reproduce(
     // With a record, what a program writes is logged.
     specimen.job.tracking = Some(Tracking::All);
     let JobSpec { job_type, payload, encoding, .. } = &specimen.job;
-    if let Err(invalid) = registry.schemas().check(job_type, payload, *encoding) {
+    if let Err(invalid) = registry.schemas.check(job_type, payload, *encoding) {
         let why = format!("the payload does not fit the schema of {job_type}: {invalid}");
         return Some(Reproduced { runs: vec![ReproducedRun::refused(why)], ..Reproduced::default() });
     }

@@ -47,6 +47,8 @@ pub(crate) struct Settler {
     pub(crate) policies: Arc<Policies>,
     /// Which jobs leave a record if neither they nor their type say.
     pub(crate) tracking: Tracking,
+    /// Whether the queue's journal gets the fields of jobs that did not fail.
+    pub(crate) journal_fields: bool,
     pub(crate) retention: Duration,
     pub(crate) lease: Duration,
     pub(crate) events: Events,

@@ -25,12 +25,13 @@ const BANNED_NAMES: [&str; 8] = ["util", "utils", "common", "helpers", "misc", "
 const BANNED_PHRASES: [&str; 5] = ["told of", "cannot be had", "whoever", "anew", "stood still"];
 
 /// The sources of all crates, without the tests.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "src",
     "crates/domain/src",
     "crates/engine/src",
     "crates/operations/src",
     "crates/service/src",
+    "crates/sql/src",
     "program/src",
     "program/demo/src",
 ];

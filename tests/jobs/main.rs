@@ -9,6 +9,8 @@ mod cron;
 #[cfg(test)]
 mod generations;
 #[cfg(test)]
+mod history;
+#[cfg(test)]
 mod lifecycle;
 #[cfg(test)]
 mod retention;

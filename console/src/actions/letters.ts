@@ -1,5 +1,6 @@
-// Which dead letters an action is about.
+// Which dead letters an action is about, and the commands that name them.
 import type { Schemas } from '../api/client';
+import { command } from '../parts/command';
 
 export type LetterFilter = Partial<Schemas['Selection']>;
 
@@ -7,6 +8,16 @@ export type LetterFilter = Partial<Schemas['Selection']>;
 export interface Chosen {
   queue: string;
   id: string;
+}
+
+/** How many letters commands name: more would be too long to look at. */
+export const MOST_NAMED = 50;
+
+/** The commands that do it to these letters: one for each queue. */
+export function commandsOf(action: 'replay' | 'drop', letters: Chosen[], reason: string): string {
+  const queues = new Map<string, string[]>();
+  for (const { queue, id } of letters) queues.set(queue, [...(queues.get(queue) ?? []), id]);
+  return [...queues].map(([queue, ids]) => command(`dead ${action}`, { queue, reason }, ids)).join('\n');
 }
 
 /** A filter as flags of a command. */

@@ -1,5 +1,6 @@
 // The typed client of the API. Every request of the console passes here, and every failure is a `Failure`.
 import createClient, { type Middleware } from 'openapi-fetch';
+import { fieldText, problemText } from './problem';
 import type { components, paths } from './schema';
 import { session } from './session.svelte';
 
@@ -10,28 +11,38 @@ export type Incident = Schemas['Incident'];
 export type Task = Schemas['Task'];
 export type Role = 'viewer' | 'submitter' | 'operator' | 'admin';
 
-/** What went wrong with a request, in the words of the API or of the browser. `status` is 0 if nothing answered. */
+/** What went wrong with a request, in the language of the console as far as it has words for it. `status` is 0 if nothing answered. */
 export class Failure extends Error {
   constructor(
     readonly status: number,
     message: string,
     readonly errors: Schemas['FieldError'][] = [],
     readonly retryAfterMs?: number,
+    /** What the API has written, in English: it may say more than the message. */
+    readonly detail = '',
   ) {
     super(message);
   }
 
   /** What is wrong with one field, such as `/reason` of the body or `query.type`. */
   at(field: string): string | undefined {
-    return this.errors.find((error) => error.at === field)?.detail;
+    const found = this.errors.find((error) => error.at === field);
+    return found && fieldText(found);
+  }
+
+  /** What a problem document says. */
+  static from(problem: Schemas['Problem'], retryAfterMs?: number): Failure {
+    return new Failure(problem.status, problemText(problem, retryAfterMs), problem.errors, retryAfterMs, problem.detail);
   }
 
   /** Reads the answer of a request that failed. */
   static async of(response: Response): Promise<Failure> {
     const problem = (await response.json().catch(() => undefined)) as Schemas['Problem'] | undefined;
     const seconds = Number(response.headers.get('retry-after'));
-    const text = problem?.detail ?? `${response.status} ${response.statusText}`;
-    return new Failure(response.status, text, problem?.errors, seconds ? seconds * 1000 : undefined);
+    const retryAfterMs = seconds ? seconds * 1000 : undefined;
+    // What is in between, such as a proxy, answers in another form.
+    if (!problem?.type) return new Failure(response.status, problem?.detail ?? `${response.status} ${response.statusText}`, problem?.errors, retryAfterMs);
+    return Failure.from({ ...problem, status: response.status }, retryAfterMs);
   }
 }
 

@@ -82,7 +82,7 @@ export class Find<Row = JobRow> {
       const headers = { accept: 'application/x-ndjson' };
       const response = await send(new Request(`${this.list}?${query}`, { headers, signal: asked.signal }));
       for await (const line of lines<Line>(response)) {
-        if ('problem' in line) throw new Failure(line.problem.status, line.problem.detail, line.problem.errors);
+        if ('problem' in line) throw Failure.from(line.problem);
         if (!('progress' in line)) {
           found.push((line as Record<string, Row>)[this.name]!);
           continue;

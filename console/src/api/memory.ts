@@ -39,6 +39,13 @@ export function keepSamples(servers: Server[], nowMs: number): void {
 /** The samples of a server, oldest first. */
 export const samplesOf = ({ node }: Server): Sample[] => read()[node ?? ''] ?? [];
 
+/** In how many minutes it is known how fast a server grows, at least one. */
+export function knownIn(samples: Sample[], nowMs: number): number {
+  const last = samples.at(-1)?.[0] ?? nowMs;
+  const first = samples.find(([atMs]) => atMs >= last - WINDOW_MS)?.[0] ?? nowMs;
+  return Math.max(1, Math.ceil((LEAST_MS - (nowMs - first)) / 60_000));
+}
+
 /** How many bytes an hour it grows, by the line that fits the last hour best; undefined if it is not known for long enough. */
 export function growth(samples: Sample[]): number | undefined {
   const last = samples.at(-1)?.[0] ?? 0;

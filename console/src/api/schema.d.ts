@@ -374,7 +374,11 @@ export interface paths {
         };
         /** Shows the progress of a batch, and what it waits for. */
         get: operations["get_batch"];
-        put?: never;
+        /**
+         * Opens a batch: submits its members, and when all of them have succeeded, the job that follows.
+         * @description Repeat the request with the same members in the same order after an error: none is accepted twice.
+         */
+        put: operations["open_batch"];
         post?: never;
         delete?: never;
         options?: never;
@@ -837,6 +841,83 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/queues/{queue}/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists jobs of a queue that ended, from the database of the history, the latest end first.
+         * @description A page may have fewer jobs than `limit` although there are more: go on while `next` is not null.
+         */
+        get: operations["list_past_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/history-stats": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Counts the jobs of a queue that ended lately, by type and state. */
+        get: operations["count_past_jobs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/history/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Brings jobs that ended back as dead letters of one group, the latest end first.
+         * @description A dead job keeps its id. One that was done or cancelled becomes a new job, whose id follows from the generation that it repeats, and
+         *     which names the job that it repeats in the header `again-of`. What Redis knows is left alone, so the same request can be sent again.
+         *     Go on with `group` and `after` of the answer while `next` is not null, and then replay the group. With `dry_run`, nothing changes, and
+         *     nobody asks Redis which of the jobs it knows.
+         */
+        post: operations["restore_past_jobs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/history/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows all that the history has about the lives of a job's id, the latest first. */
+        get: operations["get_past_job"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/queues/{queue}/jobs": {
         parameters: {
             query?: never;
@@ -1088,6 +1169,26 @@ export interface paths {
          * @description Its leader takes one a minute. Counts of a sample cover the time since the sample before.
          */
         get: operations["list_samples"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/queues/{queue}/stats/durations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists how long the jobs of a queue waited and ran, over time: in each ten minutes, or in each hour of more than two hours.
+         * @description A window in which no attempt began or ended is left out.
+         */
+        get: operations["list_durations"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1621,6 +1722,17 @@ export interface components {
             /** @description Some of the members that have not succeeded. */
             waiting_for: string[];
         };
+        /** @description A batch whose members are submitted. */
+        BatchOpened: {
+            /** @description Its name. */
+            batch: string;
+            /** @description The ids of the members, in their order. */
+            ids: string[];
+            /** @description How many members it has. */
+            members: number;
+            /** @description The queue. */
+            queue: string;
+        };
         /**
          * @description Which jobs to change.
          * @example {
@@ -1702,9 +1814,9 @@ export interface components {
             all?: boolean;
             /**
              * Format: int64
-             * @description How many jobs to replay first. All of them must succeed before the rest is replayed.
+             * @description How many jobs to replay first. All of them must succeed before the rest is replayed. Without it, none waits.
              */
-            canary?: number;
+            canary?: number | null;
             /** @description Make the plan, and begin nothing. */
             dry_run?: boolean;
             /** @description Which dead letters. */
@@ -1941,7 +2053,7 @@ export interface components {
             /** @description The letter that was the last to die, unless it is gone. */
             letter?: string | null;
             /** @description Why the jobs are dead. */
-            reason?: null | ("exhausted" | "fatal" | "lost" | "expired" | "malformed" | "unroutable" | "needs_decision" | "invalid");
+            reason?: null | ("exhausted" | "fatal" | "lost" | "expired" | "malformed" | "unroutable" | "needs_decision" | "invalid" | "restored");
             /** @description The type of the jobs. */
             type?: string | null;
         };
@@ -2160,6 +2272,23 @@ export interface components {
             /** Format: int32 */
             version: number;
         };
+        /** @description What is known about all windows. */
+        DurationFacts: {
+            /** @description When the first window begins, whether or not it is listed. */
+            from: string;
+            /**
+             * Format: int64
+             * @description When the first window begins, in milliseconds since 1970.
+             */
+            from_ms: number;
+            /** @description The queue. */
+            queue: string;
+            /**
+             * Format: int64
+             * @description How long a window is: ten minutes, or an hour if more than two hours were asked for. The last one has not ended.
+             */
+            window_ms: number;
+        };
         /** @description How durations are distributed. */
         DurationSpread: {
             /**
@@ -2177,6 +2306,27 @@ export interface components {
              * @description Of a hundred, 95 were shorter, in milliseconds; `null` if none was measured.
              */
             p95_ms?: number | null;
+        };
+        /** @description How long jobs waited and ran in one window. */
+        DurationWindow: {
+            /** @description When it begins. */
+            at: string;
+            /**
+             * Format: int64
+             * @description When it begins, in milliseconds since 1970.
+             */
+            at_ms: number;
+            /** @description How long attempts ran. */
+            run: components["schemas"]["DurationSpread"];
+            /** @description How long jobs waited, from being ready to being started. */
+            wait: components["schemas"]["DurationSpread"];
+        };
+        DurationWindowList: components["schemas"]["DurationFacts"] & {
+            items: components["schemas"]["DurationWindow"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
         };
         /** @description When a queue is empty. */
         EmptyIn: {
@@ -2274,8 +2424,14 @@ export interface components {
         FieldError: {
             /** @description Where the field is: `query.limit`, `path.queue`, `body` or a JSON pointer into the body, such as `/payload/to`. */
             at: string;
-            /** @description What is wrong with it. */
+            /** @description What is wrong with it, for programs. It never changes for a rule. Null if only the text says it. */
+            code?: null | ("name" | "word" | "line" | "short_word" | "required" | "empty" | "unknown" | "once" | "exclusive" | "masked" | "range" | "at_least" | "at_most" | "more_than" | "less_than" | "duration" | "instant" | "before_1970" | "rate" | "rate_too_low" | "rate_too_high" | "breaker" | "breaker_share" | "breaker_times" | "gate_value" | "schedule_field" | "schedule_fields" | "schedule_nickname" | "schedule_never" | "schedule" | "timezone" | "condition" | "type_filter" | "nothing_selected" | "nothing_to_change" | "nothing_to_empty" | "no_limit" | "say_why" | "queue_name" | "same_queue" | "not_json" | "raw_text" | "too_many_bytes" | "too_many_fields" | "too_many_jobs" | "header" | "derived_id" | "place" | "no_place" | "too_long" | "too_short" | "pattern" | "type" | "one_of");
+            /** @description What is wrong with it, in English. */
             detail: string;
+            /** @description The values in the text. Which of them there are depends on the code, as `x-values` lists them. */
+            values: {
+                [key: string]: string;
+            };
         };
         /** @description One gate. */
         Gate: {
@@ -2431,7 +2587,7 @@ export interface components {
              * @description What is wrong.
              * @enum {string}
              */
-            kind: "dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory";
+            kind: "dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory" | "history_behind" | "history_lost" | "outbox_stuck";
             /**
              * Format: int32
              * @description How many messages each sink should have got.
@@ -3032,11 +3188,30 @@ export interface components {
             /** @description What the incident is about, or the key of Redis that cannot be read. */
             key?: string | null;
             /** @description The kind of the incident. */
-            kind?: null | ("dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory");
+            kind?: null | ("dead_group" | "dead_rate" | "dead_job" | "backlog" | "no_worker" | "unserved_type" | "pool_down" | "needs_decision" | "campaign_stopped" | "queue_paused" | "redis_memory" | "history_behind" | "history_lost" | "outbox_stuck");
             /** @description Why they have. */
             reason?: string | null;
             /** @description The type of the jobs. */
             type?: string | null;
+        };
+        /**
+         * @description The jobs of a batch.
+         * @example {
+         *       "follow": {
+         *         "type": "invoice.total"
+         *       },
+         *       "members": [
+         *         {
+         *           "type": "invoice.send"
+         *         }
+         *       ]
+         *     }
+         */
+        NewBatch: {
+            /** @description The job that follows when all members have succeeded. It cannot have a delay. */
+            follow: components["schemas"]["NewJob"];
+            /** @description The members, at least one. Without an id of its own, a member gets that of the batch, a dot and its number. */
+            members: components["schemas"]["NewJob"][];
         };
         /**
          * @description For how long an incident is acknowledged, and why.
@@ -3103,6 +3278,8 @@ export interface components {
             /** @description Jobs to run one after the other if this one succeeds, each with a `type` and a `payload`. */
             then?: Record<string, never>[] | null;
             timeout?: components["schemas"]["Length"] | null;
+            /** @description The W3C trace context that the job belongs to. A value that breaks the standard is ignored. */
+            traceparent?: string | null;
             /** @description Keeps a record of the job even if it never fails. */
             track?: boolean;
             /** @description The job's type, which selects the handler. */
@@ -3154,6 +3331,178 @@ export interface components {
         };
         /** @description Nothing is known about the list as a whole. */
         NoFacts: Record<string, never>;
+        /** @description An attempt. */
+        PastAttempt: {
+            /**
+             * Format: int64
+             * @description When it ended, in milliseconds since 1970.
+             */
+            ended_ms: number;
+            /** @description What went wrong. */
+            error?: string | null;
+            /**
+             * Format: int64
+             * @description Its number, from 1.
+             */
+            number: number;
+            /** @description How it ended, in one word. */
+            outcome: string;
+            /**
+             * Format: int64
+             * @description When it began, in milliseconds since 1970.
+             */
+            started_ms?: number | null;
+            /** @description The consumer that ran it. */
+            worker?: string | null;
+        };
+        /** @description How many jobs of a type ended in one way. */
+        PastCount: {
+            /**
+             * Format: int64
+             * @description How many.
+             */
+            jobs: number;
+            /** @description How they ended. */
+            state: string;
+            /** @description The type. */
+            type: string;
+        };
+        /** @description How many jobs ended in a time. */
+        PastCounts: {
+            /** @description False if there were more than could be counted: then only the latest 10,000 of a state were. */
+            complete: boolean;
+            /** @description How many of each type ended in each way. */
+            counts: components["schemas"]["PastCount"][];
+            /** @description The queue. */
+            queue: string;
+            /** @description From when on jobs are counted. */
+            since: string;
+            /** @description Until when. */
+            until: string;
+        };
+        /** @description What is known about all jobs of a page. */
+        PastFacts: {
+            /** @description The queue. */
+            queue: string;
+            /** @description Where the rows come from: `database`. */
+            source: string;
+        };
+        /** @description A job that ended. */
+        PastJob: {
+            /**
+             * Format: int64
+             * @description How many attempts it had.
+             */
+            attempts: number;
+            /** @description When it was accepted. */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description When it was accepted, in milliseconds since 1970.
+             */
+            created_ms: number;
+            /** @description When it ended. */
+            ended_at: string;
+            /**
+             * Format: int64
+             * @description When it ended, in milliseconds since 1970.
+             */
+            ended_ms: number;
+            /** @description Its last error, or why it was cancelled. */
+            error?: string | null;
+            /** @description What groups its error with others. */
+            fingerprint?: string | null;
+            /** @description The generation that ended. */
+            generation: string;
+            /** @description Its id. */
+            id: string;
+            /** @description Its lane. */
+            lane: string;
+            /** @description Which of its fields the history has: `none`, `stored`, `masked` or `too_large`. */
+            payload_state: string;
+            /** @description Why it is dead. */
+            reason?: string | null;
+            /**
+             * @description As what `history restore` brings it back: as the `letter` of the dead job, or of a `new_job` that does its work again; null if the
+             *     history does not have its fields.
+             */
+            returns_as?: null | ("letter" | "new_job");
+            /** @description The first generation in its series of replays, if that is another one. */
+            root?: string | null;
+            /** @description How it ended: `done`, `dead` or `cancelled`. */
+            state: string;
+            /** @description Its type; empty if the entry was not a job. */
+            type: string;
+            /** @description The version of that worker. */
+            version?: string | null;
+            /** @description The consumer that ran the last attempt, or the person that ended it. */
+            worker?: string | null;
+        };
+        PastJobList: components["schemas"]["PastFacts"] & {
+            items: components["schemas"]["PastJob"][];
+            /** @description The value of `after` for the next page; null if this is the last one. */
+            next: string | null;
+            /** Format: int32 */
+            version: number;
+        };
+        /** @description A job that ended, with all that the history has about it. */
+        PastLife: components["schemas"]["PastJob"] & {
+            input?: components["schemas"]["JobInput"] | null;
+            /** @description What its handler returned. */
+            result?: unknown;
+            /** @description Its attempts, oldest first. */
+            runs: components["schemas"]["PastAttempt"][];
+        };
+        /**
+         * @description Which jobs of the history are meant. All conditions must hold.
+         * @example {
+         *       "since": "2026-12-01T10:00:00Z",
+         *       "state": "dead",
+         *       "type": "mail.send"
+         *     }
+         */
+        PastSelection: {
+            /**
+             * @description Only dead letters of this group.
+             * @default null
+             */
+            group: string | null;
+            /**
+             * @description Only jobs with this id.
+             * @default null
+             */
+            id: string | null;
+            /**
+             * @description Only jobs with this value in a field that the configuration names, as `customer=9`.
+             * @default null
+             */
+            key: string | null;
+            /**
+             * @description Only jobs that ended since this instant.
+             * @default null
+             */
+            since: string | null;
+            /**
+             * @description Only jobs that ended so: `done`, `dead` or `cancelled`; several are separated by commas.
+             * @default null
+             */
+            state: string | null;
+            /**
+             * @description Only jobs of this type.
+             * @default null
+             */
+            type: string | null;
+            /**
+             * @description Only jobs that ended before this instant.
+             * @default null
+             */
+            until: string | null;
+            /**
+             * @description Only jobs whose last attempt ran on this version.
+             * @default null
+             */
+            version: string | null;
+        };
         /**
          * @description What to pause. Without a type and a key, it is the whole queue.
          * @example {
@@ -3235,7 +3584,12 @@ export interface components {
          *       "errors": [
          *         {
          *           "at": "query.limit",
-         *           "detail": "it must be a number from 1 to 500"
+         *           "code": "range",
+         *           "detail": "it must be a number from 1 to 500",
+         *           "values": {
+         *             "least": "1",
+         *             "most": "500"
+         *           }
          *         }
          *       ],
          *       "status": 422,
@@ -3255,8 +3609,11 @@ export interface components {
             status: number;
             /** @description What kind of problem it is, in a few words that never change. */
             title: string;
-            /** @description Names the kind of problem. It never changes. */
-            type: string;
+            /**
+             * @description Names the kind of problem. It never changes.
+             * @enum {string}
+             */
+            type: "urn:streamfleet:problem:a-field-is-not-valid" | "urn:streamfleet:problem:the-request-is-not-valid" | "urn:streamfleet:problem:the-path-is-not-valid" | "urn:streamfleet:problem:the-method-is-not-allowed" | "urn:streamfleet:problem:the-job-is-not-valid" | "urn:streamfleet:problem:the-body-is-not-JSON" | "urn:streamfleet:problem:the-body-is-not-readable" | "urn:streamfleet:problem:the-body-is-too-large" | "urn:streamfleet:problem:the-body-is-too-slow" | "urn:streamfleet:problem:the-body-broke-off" | "urn:streamfleet:problem:not-logged-in" | "urn:streamfleet:problem:the-token-is-not-valid" | "urn:streamfleet:problem:not-allowed" | "urn:streamfleet:problem:not-from-this-console" | "urn:streamfleet:problem:unknown-host" | "urn:streamfleet:problem:not-found" | "urn:streamfleet:problem:conflict" | "urn:streamfleet:problem:it-has-changed" | "urn:streamfleet:problem:too-many-requests" | "urn:streamfleet:problem:too-many-jobs" | "urn:streamfleet:problem:the-queue-is-full" | "urn:streamfleet:problem:too-large-for-the-console" | "urn:streamfleet:problem:the-durability-is-not-confirmed" | "urn:streamfleet:problem:the-outcome-is-not-known" | "urn:streamfleet:problem:redis-failed" | "urn:streamfleet:problem:the-database-failed" | "urn:streamfleet:problem:the-answer-cannot-be-written" | "urn:streamfleet:problem:the-request-failed";
         };
         /** @description The progress of a job. */
         Progress: {
@@ -3717,6 +4074,103 @@ export interface components {
              */
             succeeded?: number | null;
         };
+        /** @description What has come back, or, with `dry_run`, what would. */
+        RestoreAnswer: components["schemas"]["Restored"] | components["schemas"]["RestorePlan"];
+        /**
+         * @description Which jobs come back, and how.
+         * @example {
+         *       "filter": {
+         *         "state": "dead",
+         *         "type": "mail.send"
+         *       },
+         *       "reason": "the mail server is back"
+         *     }
+         */
+        RestorePage: {
+            /** @description The `next` of an earlier answer. */
+            after?: string | null;
+            /** @description Only say what would come back. */
+            dry_run?: boolean;
+            /** @description Which jobs. Their state must be named. */
+            filter?: components["schemas"]["PastSelection"];
+            /** @description The group that the dead letters join: that of an earlier answer, or a new one. */
+            group?: string | null;
+            /**
+             * Format: int64
+             * @description The most jobs that are looked at, the latest end first.
+             * @default 500
+             */
+            limit: number;
+            /** @description Why it is done, for the audit. */
+            reason?: string;
+        };
+        /** @description What would come back. */
+        RestorePlan: {
+            /** @description How many of these are of each type and ended in each way; the most first. */
+            counts: components["schemas"]["PastCount"][];
+            /** @description The earliest end of those that can. */
+            first?: string | null;
+            /**
+             * Format: int64
+             * @description The earliest end, in milliseconds since 1970.
+             */
+            first_ms?: number | null;
+            /** @description How many cannot come back, by the reason. */
+            kept: {
+                [key: string]: number;
+            };
+            /** @description The latest end of those that can. */
+            last?: string | null;
+            /**
+             * Format: int64
+             * @description The latest end, in milliseconds since 1970.
+             */
+            last_ms?: number | null;
+            /**
+             * Format: int64
+             * @description How many jobs the filter matches, up to the limit.
+             */
+            looked: number;
+            /** @description Where the rest begins, if the limit leaves some. */
+            next?: string | null;
+            /**
+             * Format: int64
+             * @description How many of them can come back, unless Redis knows them.
+             */
+            planned: number;
+            /** @description The queue. */
+            queue: string;
+        };
+        /** @description What has come back. */
+        Restored: {
+            /** @description What is wrong with some of the unreadable ones. */
+            errors: string[];
+            /**
+             * Format: int64
+             * @description How many are dead letters now.
+             */
+            filed: number;
+            /** @description The group of the dead letters. */
+            group: string;
+            /** @description True if it was stopped before its end. */
+            interrupted: boolean;
+            /**
+             * @description How many were left alone, by the reason: `no_payload`, `masked` or `too_large` if the history does not have their fields;
+             *     `unreadable`; `ended_later` if the job has ended again since; `exists` if Redis knows a job with the id.
+             */
+            kept: {
+                [key: string]: number;
+            };
+            /**
+             * Format: int64
+             * @description How many jobs of the history were looked at.
+             */
+            looked: number;
+            /** @description The value of `after` that goes on; null if nothing is left. */
+            next?: string | null;
+            /** @description The queue. */
+            queue: string;
+        };
         /**
          * @description What to resume. Without a type and a key, it is the whole queue.
          * @example {
@@ -3951,7 +4405,7 @@ export interface components {
             can_log_out: boolean;
             /** @description What the header `X-CSRF-Token` of every change must have; empty for a program with a token, which needs none. */
             csrf_token: string;
-            /** @description Whether the configuration hides some fields from everybody. Then no form can show a payload to edit it. */
+            /** @description Whether the configuration hides some fields from them. Then no form can show a payload to edit it. */
             masked: boolean;
             name: string;
             /** @description The namespace of the queues in Redis. */
@@ -5156,6 +5610,46 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    open_batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+                /**
+                 * @description The name of the batch.
+                 * @example invoices-2026-11
+                 */
+                batch: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewBatch"];
+            };
+        };
+        responses: {
+            /** @description The members are submitted */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchOpened"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     bulk_cancel: {
         parameters: {
             query?: never;
@@ -6288,6 +6782,163 @@ export interface operations {
             default: components["responses"]["Failed"];
         };
     };
+    list_past_jobs: {
+        parameters: {
+            query?: {
+                /** @description Only jobs that ended so: `done`, `dead` or `cancelled`; several are separated by commas. */
+                state?: string;
+                /** @description Only jobs of this type. */
+                type?: string;
+                /** @description Only jobs with this id. */
+                id?: string;
+                /** @description Only jobs with this value in a field that the configuration names, as `customer=9`. */
+                key?: string;
+                /** @description Only dead letters of this group. */
+                group?: string;
+                /** @description Only jobs whose last attempt ran on this version. */
+                version?: string;
+                /** @description Only jobs that ended since this instant. */
+                since?: string;
+                /** @description Only jobs that ended before this instant. */
+                until?: string;
+                /** @description The most items of the page: 50 unless told otherwise. */
+                limit?: number;
+                /** @description The `next` of an earlier page. */
+                after?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of jobs */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastJobList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    count_past_jobs: {
+        parameters: {
+            query?: {
+                /** @description How far back to look, such as `10m`: at most `24h`. */
+                since?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The counts */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastCounts"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    restore_past_jobs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RestorePage"];
+            };
+        };
+        responses: {
+            /** @description What has come back */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreAnswer"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    get_past_job: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+                /**
+                 * @description The id of the job, or the id of its stream entry.
+                 * @example order-7
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The lives of the job */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PastLife"][];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
     list_queue_jobs: {
         parameters: {
             query?: {
@@ -6948,6 +7599,40 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SampleList"];
+                };
+            };
+            401: components["responses"]["NotLoggedIn"];
+            403: components["responses"]["NotAllowed"];
+            404: components["responses"]["NotFound"];
+            422: components["responses"]["NotValid"];
+            default: components["responses"]["Failed"];
+        };
+    };
+    list_durations: {
+        parameters: {
+            query?: {
+                /** @description How far back to look, such as `10m`: at most `24h`. */
+                since?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The name of the queue.
+                 * @example mail
+                 */
+                queue: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The windows, oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DurationWindowList"];
                 };
             };
             401: components["responses"]["NotLoggedIn"];

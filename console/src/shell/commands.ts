@@ -2,10 +2,11 @@
 import { taskTitle } from '../actions/ChangeTask.svelte';
 import type { IconName } from '../parts/Icon.svelte';
 import { t, words } from '../words/words.svelte';
-import { fit } from './fit';
+import { fit, waysToFind } from './fit';
 import { help } from './help.svelte';
 import { known } from './known.svelte';
 import { mayOpen, PAGES } from './pages';
+import { recent } from './recent';
 import { router, to, toWith } from './router.svelte';
 import { theme, type Theme } from './theme.svelte';
 
@@ -37,7 +38,13 @@ function things(): Command[] {
       const text = [words.of('incident', each.kind), each.queue, each.type].filter(Boolean).join(' · ');
       return go(`incident ${each.id}`, t('palette.incident'), 'incident', text, to('incidents', each.id));
     }),
+    ...queue.map(({ queue }) => go(`history ${queue}`, t('palette.page'), 'history', t('palette.history', { queue }), to('queues', queue, 'history'))),
   ];
+}
+
+function lately(): Command[] {
+  const others = recent().filter((segments) => to(...segments) !== router.path);
+  return others.slice(0, 6).map((segments) => go(`recent ${segments.join('/')}`, t('palette.recent'), 'history', segments.slice(segments[0] === 'queues' ? 1 : 0).join(' · '), to(...segments)));
 }
 
 function actions(): Command[] {
@@ -58,16 +65,17 @@ export const everything = (): Command[] => [...pages(), ...things(), ...actions(
 export function search(typed: string, most: number): Command[] {
   const text = typed.trim();
   const all = everything();
-  if (!text) return all.slice(0, most);
+  if (!text) return [...lately(), ...all].slice(0, most);
   const jobs = known.jobs.map(({ queue, id, type, state }) => go(`job ${queue} ${id}`, words.of('state', state), 'job', `${id} · ${queue} · ${type}`, to('queues', queue, 'jobs', id)));
   const rated = all.flatMap((command) => {
     const how = fit(command.text, command.kind, text);
     return how === undefined ? [] : [{ command, how }];
   });
   rated.sort((one, other) => one.how - other.how);
-  const find = [
-    go('find id', t('nav.jobs'), 'search', t('palette.find_id', { text }), toWith(['jobs'], { id_prefix: text })),
-    go('find text', t('nav.jobs'), 'search', t('palette.find_text', { text }), toWith(['jobs'], { text })),
-  ];
+  const finds = {
+    id: go('find id', t('nav.jobs'), 'search', t('palette.find_id', { text }), toWith(['jobs'], { id_prefix: text })),
+    text: go('find text', t('nav.jobs'), 'search', t('palette.find_text', { text }), toWith(['jobs'], { text })),
+  };
+  const find = waysToFind(text).map((way) => finds[way]);
   return [...jobs, ...rated.slice(0, most - jobs.length - find.length).map(({ command }) => command), ...find];
 }

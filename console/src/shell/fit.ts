@@ -10,3 +10,9 @@ export function fit(text: string, kind: string, typed: string): number | undefin
   if (line.startsWith(wanted)) return 1;
   return parts.every((part) => new RegExp(`(^|[^\\p{L}\\p{N}])${part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}`, 'u').test(whole)) ? 2 : 3;
 }
+
+/** How jobs are looked for by a text, the likelier way first: an address stands in payloads, and no id has spaces. */
+export function waysToFind(text: string): ('id' | 'text')[] {
+  if (/\s/.test(text)) return ['text'];
+  return /^[^@]+@[^@]+\.[^@]+$/.test(text) ? ['text', 'id'] : ['id', 'text'];
+}

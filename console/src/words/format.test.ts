@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { bytes, count, duration, exception, rate, short } from './format';
+import { age, bytes, count, duration, exception, rate, short } from './format';
 
 test('numbers fit their place', () => {
   expect([count(1_200_000), count(7), count(null)]).toEqual(['1\u202f200\u202f000', '7', '–']);
@@ -23,6 +23,7 @@ test('durations have as many units as they need', () => {
     [84_600_000, '23h'],
   ];
   for (const [ms, text] of cases) expect(duration(ms)).toBe(text);
+  expect([age(340), age(4900), age(61_900)]).toEqual(['0s', '4s', '1m 1s']);
 });
 
 test('the exception is found in what a program wrote', () => {

@@ -48,6 +48,11 @@ export function duration(ms: number | null | undefined): string {
   return rest && next ? `${whole}${unit} ${rest}${next[1]}` : `${whole}${unit}`;
 }
 
+/** How long something has lasted, in whole seconds: `4s`. */
+export function age(ms: number): string {
+  return ms < 1000 ? '0s' : duration(ms - (ms % 1000));
+}
+
 /** The distances between durations that people count in: 1, 2 or 5 of a unit, and parts of an hour. In milliseconds. */
 export const DURATION_STEPS = [
   ...[1, 2, 5, 10, 20, 50, 100, 200, 500],

@@ -58,7 +58,7 @@ function isolated(value: string | number): string {
 /** Puts values into a text, and chooses its form by `count`. */
 export function fill(text: string, values: Values): string {
   const [one, many] = text.split('|');
-  const form = many !== undefined && Number(String(values.count).replace(/\D/g, '')) !== 1 ? many : one!;
+  const form = many !== undefined && Number(String(values.count).replace(/\s/g, '')) !== 1 ? many : one!;
   return form.replace(/\{(\w+)\}/g, (whole, name: string) => isolated(values[name] ?? whole));
 }
 

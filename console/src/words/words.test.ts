@@ -16,6 +16,7 @@ test('both languages use the same values', () => {
 test('a text has the form of its count', () => {
   expect(fill('{count} job|{count} jobs', { count: 1 })).toBe('1 job');
   expect(fill('{count} job|{count} jobs', { count: '1\u202f200' })).toBe('1\u202f200 jobs');
+  expect(fill('{count} job|{count} jobs', { count: '1k' })).toBe('1k jobs');
   expect(fill('{who} waits', {})).toBe('{who} waits');
 });
 

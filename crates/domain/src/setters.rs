@@ -27,3 +27,24 @@ macro_rules! setters {
         $crate::setters! { @one [$(#[$doc])*] $field: $type $(=> $value)? }
     )+};
 }
+
+/// Declares a struct with `Default`: the default of each field follows its type.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! with_defaults {
+    (
+        $(#[$on_struct:meta])*
+        $visible:vis struct $name:ident {
+            $($(#[$on_field:meta])* $field_visible:vis $field:ident: $type:ty = $default:expr,)+
+        }
+    ) => {
+        $(#[$on_struct])*
+        $visible struct $name { $($(#[$on_field])* $field_visible $field: $type,)+ }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+    };
+}

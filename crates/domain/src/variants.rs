@@ -1,10 +1,22 @@
 //! Enums whose variants have names, which Redis, configurations and users have for them.
 
-/// Gives each variant of an enum its name: declares `ALL`, `NAMES`, `as_str` with this documentation, `named`, which is
-/// the way back, and `Display` if the enum is followed by `: Display`.
+/// Declares an enum whose variants have names: with `ALL`, `NAMES`, `as_str`, `named`, which is the way back, and `Display`
+/// if the enum is followed by `: Display`. Without `enum`, it gives the names to an enum that is declared elsewhere.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! variants {
+    (
+        $(#[$on_enum:meta])+
+        $visible:vis enum $enum:ident $(: $display:ident)? { $($(#[$on_one:meta])* $variant:ident = $name:literal,)+ }
+    ) => {
+        $(#[$on_enum])+
+        $visible enum $enum { $($(#[$on_one])* $variant,)+ }
+
+        $crate::variants! {
+            /// Returns its name.
+            $enum $(: $display)? { $($variant = $name,)+ }
+        }
+    };
     ($(#[$doc:meta])+ $enum:ident { $($variant:ident = $name:literal,)+ }) => {
         impl $enum {
             /// All of them.

@@ -15,7 +15,9 @@ mod attempt;
 mod bulk;
 mod client;
 mod dead;
+mod foreign;
 mod gates;
+mod history;
 mod inspect;
 mod maintenance;
 #[doc(hidden)]
@@ -66,13 +68,18 @@ use client::locator::Locator;
 pub use client::meter::COMMANDS;
 pub use client::meter::{Meter, Reading};
 pub use dead::edit::{EditError, LetterEdit};
+pub use dead::file::{Departed, Filed};
 pub use dead::groups::{DeadGroup, DeadGroups};
 pub use dead::letter::{DeadLetter, DeadLetters, Evicted, LetterLimits};
 pub use dead::replay::Replayed;
 pub use dead::selection::{LetterSearch, SelectedPage, Selection, SelectionPlan};
+pub use foreign::{ForeignElement, ForeignKind, ForeignRedis};
 pub use gates::admit::Admitted;
 pub use gates::drain::{AttemptEnd, HeldPlace, MAX_GIVEN_BACK, MAX_WAITLISTS};
 pub use gates::rules::{GateStatus, Gates, Waitlist};
+pub use history::ended::EndedJob;
+pub use history::journal::{JournalFields, JournalFigures, MAX_ENDS};
+pub use history::outbox::OutboxState;
 pub use inspect::audit::{Action, AuditLog, DeletionLog, Noted, PastAction};
 pub use inspect::audit_search::{AuditCursor, AuditPage, AuditSearch, AuditSource};
 pub use inspect::delayed::{Delayed, Upcoming};
@@ -306,10 +313,7 @@ impl Queue {
 
     /// Runs a script that recognizes a call by its name: if the answer is lost, the call is sent again.
     async fn run_named(&self, script: &Script, keys: Vec<Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        match self.run(script, keys.clone(), args.clone()).await {
-            Err(Error::Unknown { .. }) => self.run(script, keys, args).await,
-            answer => answer,
-        }
+        self.link.run_named(script, keys, args).await.map_err(|error| self.name_keys(error))
     }
 
     /// Adds the queue's keys to an error that somebody has to fix: they must know which key it is about.

@@ -63,9 +63,6 @@ pub struct AuditNote {
     pub why: String,
     /// How it ended. Empty in the note that was made before it began.
     pub outcome: String,
-    /// When it was noted.
-    #[serde(skip)]
-    pub time: Timestamp,
 }
 
 /// Finds actions in these audits. `shown` returns what a person may see of a target: nothing is found by the rest. A page may have few
@@ -161,7 +158,6 @@ impl AuditNote {
             count: action.count,
             why: action.why,
             outcome: action.outcome,
-            time,
         }
     }
 }

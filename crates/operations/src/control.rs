@@ -2,8 +2,6 @@
 
 use streamfleet::Shutdown;
 
-use super::Error;
-
 /// What an operation that takes long gets from its door.
 #[derive(Clone, Copy)]
 pub struct Control<'a> {
@@ -14,7 +12,7 @@ pub struct Control<'a> {
 }
 
 /// How an operation ended, for the audit.
-pub(crate) fn outcome(failure: Option<&Error>, is_interrupted: bool) -> &'static str {
+pub(crate) fn outcome<E>(failure: Option<&E>, is_interrupted: bool) -> &'static str {
     match failure {
         Some(_) => "ended early",
         None if is_interrupted => "interrupted",

@@ -40,6 +40,15 @@ pub enum Error {
     /// It is probably a mistake: somebody must confirm it. Nothing was done.
     #[error("{0}")]
     Doubtful(String),
+    /// The database does not answer, or refuses. Nothing was done.
+    #[error("{what}")]
+    Database {
+        /// What was not done.
+        what: String,
+        /// What the database or the connection says.
+        #[source]
+        error: streamfleet_sql::Error,
+    },
     /// Redis does not answer, or refuses. The message says what was not done, or may be done.
     #[error("{what}")]
     Redis {

@@ -14,6 +14,8 @@ pub mod dead;
 mod error;
 pub mod events;
 pub mod gates;
+pub mod history;
+pub mod import;
 pub mod jobs;
 mod list;
 pub mod needs;

@@ -28,7 +28,7 @@ pub struct Operation {
 pub enum Doors {
     /// At the command line and by the API, which do the same.
     Both,
-    /// Only at the command line: it runs programs of the machine where it is typed.
+    /// Only at the command line: it runs programs of the machine where it is typed, or reads files there.
     CommandLine,
 }
 
@@ -74,6 +74,14 @@ operations! {
     STATUS = "status", Viewer, None;
     /// Finds jobs by state, type, payload, header, text or time.
     JOBS = "jobs", Viewer, None;
+    /// Lists jobs that ended, from a database.
+    HISTORY_LIST = "history list", Viewer, None;
+    /// Shows all that the database has about the lives of a job's id.
+    HISTORY_SHOW = "history show", Viewer, None;
+    /// Counts jobs that ended, by type and state.
+    HISTORY_STATS = "history stats", Viewer, None;
+    /// Brings jobs that ended back as dead letters, from a database.
+    HISTORY_RESTORE = "history restore", Operator, Long;
     /// Runs a job once, to find its mistake. Nothing in Redis changes.
     REPRODUCE = "reproduce", Viewer, None, CommandLine;
     /// Shows the progress of a batch.
@@ -140,6 +148,8 @@ operations! {
     QUEUES_PURGE = "queues purge", Admin, Long;
     /// Deletes a queue with everything that it has.
     QUEUES_DELETE = "queues delete", Admin, Long;
+    /// Submits and files what the tables of another queue have.
+    IMPORT = "import", Admin, Long, CommandLine;
     /// Submits a job, or many.
     ENQUEUE = "enqueue", Submitter, Submission;
     /// Shows what happened in a queue lately.

@@ -41,8 +41,8 @@ impl Clock {
     }
 
     /// A time: `2026-12-01 11:00:00`, in UTC `2026-12-01 10:00:00Z`.
-    pub fn time(&self, time: Timestamp) -> String {
-        self.formatted(time, "%Y-%m-%d %H:%M:%S")
+    pub fn time(&self, time: impl Into<Timestamp>) -> String {
+        self.formatted(time.into(), "%Y-%m-%d %H:%M:%S")
     }
 
     /// A time with milliseconds: `2026-12-01 11:00:00.000`.
@@ -51,7 +51,8 @@ impl Clock {
     }
 
     /// A time with its distance from `now`: `2026-12-01 11:00:00 (5m ago)`.
-    pub fn with_age(&self, time: Timestamp, now: Timestamp) -> String {
+    pub fn with_age(&self, time: impl Into<Timestamp>, now: Timestamp) -> String {
+        let time = time.into();
         let distance = if time > now {
             format!("in {}", short(time.since(now)))
         } else {

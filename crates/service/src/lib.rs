@@ -89,6 +89,7 @@ pub enum Port {
 pub struct Process {
     builder: Builder,
     metrics: Metrics,
+    events: Events,
     listener: Option<Listener>,
     traces: Option<Traces>,
     alerts: Option<Alerts>,
@@ -130,8 +131,20 @@ impl Process {
             &effective.config.programs(),
             &effective.config.pool_names(),
             &sinks,
+            (&effective.config.history_queues(), effective.config.outbox.is_some()),
         );
-        Ok(Self { builder, metrics, listener, traces, alerts, _logs: logs })
+        let listeners = match &listener {
+            Some(_) => vec![metrics.listener(), logs::listener()],
+            // Without a listener, nobody would read the metrics or clear what they collect.
+            None => vec![logs::listener()],
+        };
+        let events = Events::new(listeners);
+        Ok(Self { builder, metrics, events, listener, traces, alerts, _logs: logs })
+    }
+
+    /// Returns the events of this process, for what else it does: metrics and logs listen to them.
+    pub fn events(&self) -> Events {
+        self.events.clone()
     }
 
     /// Returns the URL of the metrics, with the actual port if the configured one is 0.
@@ -146,12 +159,7 @@ impl Process {
     ///
     /// [`Error::Redis`] if the address or a bound is unusable, [`Error::Thread`] if the system cannot start a thread.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
-        let listeners = match &self.listener {
-            Some(_) => vec![self.metrics.listener(), logs::listener()],
-            // Without a listener, nobody would read the metrics or clear what they collect.
-            None => vec![logs::listener()],
-        };
-        let events = Events::new(listeners);
+        let events = self.events;
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose();
         let exporting = exporting.map_err(|error| Error::Configuration(error.to_string()))?;
         let alerts = self.alerts.map(|alerts| alerts.start(events.clone()));

@@ -38,7 +38,7 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
         if time.is_zero() {
             return format!("reminders of the incident {} are sent again", ack.incident);
         }
-        format!("no reminders of the incident {} until {}", ack.incident, context.clock.time(ack.time))
+        format!("no reminders of the incident {} until {}", ack.incident, context.clock.time(ack.until_ms))
     })?;
     Ok(Exit::Done)
 }

@@ -57,8 +57,8 @@ fn table(page: &IncidentPage, clock: &Clock, is_all: bool) -> View {
         let none = if is_all { "there are no incidents" } else { "there are no open incidents" };
         return none.to_owned().into();
     }
-    let reminders = |report: &ListedIncident| match (&report.acknowledged, report.resolved_time) {
-        (Some(by), None) => format!("off until {} by {}: {}", clock.time(by.time), by.who, by.why),
+    let reminders = |report: &ListedIncident| match (&report.acknowledged, report.resolved_ms) {
+        (Some(by), None) => format!("off until {} by {}: {}", clock.time(by.until_ms), by.who, by.why),
         (_, Some(resolved)) => format!("resolved {}", clock.time(resolved)),
         (None, None) => String::new(),
     };
@@ -70,7 +70,7 @@ fn table(page: &IncidentPage, clock: &Clock, is_all: bool) -> View {
             (Column::state("state"), &|report| report.state.to_owned()),
             (Column::from("kind"), &|report| report.kind.to_owned()),
             (Column::from("queue"), &|report| report.queue.clone().unwrap_or_default()),
-            (Column::from("since"), &|report| clock.with_age(report.since_time, page.facts.now)),
+            (Column::from("since"), &|report| clock.with_age(report.since_ms, page.facts.now)),
             (Column::from("jobs"), &|report| jobs(report.count)),
             (Column::from("what"), &|report| report.detail.clone()),
             (Column::wide("example"), &|report| report.example_error.clone().unwrap_or_default()),

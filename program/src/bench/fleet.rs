@@ -228,7 +228,8 @@ impl Launch<'_> {
             .chain([super::FOLLOW_UP.parse()])
             .collect::<Result<_, _>>()?;
         let queue = super::QUEUE.parse()?;
-        let metrics = Metrics::new([ServedQueue::new(&queue, self.slots)], &types, &[], &[], &[]);
+        let metrics =
+            Metrics::new([ServedQueue::new(&queue, self.slots)], &types, &[], &[], &[], (&[], false));
         let events = Events::new(vec![metrics.listener(), self.tally.listener()]);
         let (shutdown, mut tasks) = (Shutdown::new(), JoinSet::new());
         for _ in 0..self.workers {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use streamfleet::dev_server::DevServer;
 use streamfleet::job::Encoding;
-use streamfleet::{Broker, Producer, RedisConfig, Submission};
+use streamfleet::{Broker, Producer, Queue, RedisConfig, Submission};
 
 use super::fleet::{Behavior, Crowd, MeasuringHandler, Running};
 use super::ratio::{Ratio, median};
@@ -62,7 +62,11 @@ impl Bench {
     }
 
     pub(super) async fn producer(&self) -> Result<Producer> {
-        Ok(Producer::new(self.broker().await?.queue(super::QUEUE.parse()?)))
+        Ok(Producer::new(self.queue().await?))
+    }
+
+    pub(super) async fn queue(&self) -> Result<Queue> {
+        Ok(self.broker().await?.queue(super::QUEUE.parse()?))
     }
 
     fn submissions(&self, count: usize) -> Result<impl Iterator<Item = Submission> + use<>> {

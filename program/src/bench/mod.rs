@@ -7,6 +7,7 @@
 mod explain;
 mod figures;
 mod fleet;
+mod journal;
 mod measure;
 mod programs;
 mod ratio;
@@ -212,8 +213,7 @@ mod tests {
             let chosen = Subject::chosen(only).into_iter().map(Subject::name);
             chosen.collect::<Vec<_>>().join(" ")
         };
-        let ways =
-            "plain delayed promotion retried tracked own_id unique steps callbacks snoozed gated shared dead";
+        let ways = "plain delayed promotion retried tracked journaled own_id unique steps callbacks snoozed gated shared dead";
         assert_eq!(names(&[]), format!("enqueue {ways} latency memory backlog programs program_memory"));
         assert_eq!(names(&[Subject::Ways, Subject::Way(Way::Steps)]), ways);
         assert_eq!(names(&[Subject::Memory, Subject::Enqueue, Subject::Memory]), "enqueue memory");

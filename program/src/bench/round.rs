@@ -5,9 +5,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
+use streamfleet_engine::JournalFields;
 
 use super::explain::CommandStats;
 use super::fleet::{Crowd, MeasuringHandler, Running};
+use super::journal;
 use super::measure::{Bench, STREAM, per_s};
 use super::raw;
 use super::tally::Tally;
@@ -95,8 +97,17 @@ impl Bench {
         let handler = MeasuringHandler::new(spec.behavior);
         let tally = Tally::new(spec.goal, jobs * spec.goals_per_job);
         let slots = spec.slots.min(self.concurrency);
+        let queue = self.queue().await?;
+        if way == Way::Journaled {
+            queue.keep_journal(journal::MOST_BYTES, JournalFields::None).await?;
+        }
         let running = Running::start(&self.server, (slots, crowd), &handler, &tally)?;
-        let took = submitting + tally.took().await?;
+        let took = if way == Way::Journaled {
+            journal::empty_while(&queue, tally.took()).await?
+        } else {
+            tally.took().await?
+        };
+        let took = submitting + took;
         let after = self.usage()?;
         running.stop().await;
         let per_job = |used: f64| ((used - empty) / jobs as f64).max(0.0);

@@ -36,6 +36,8 @@ pub(super) enum Way {
     Retried,
     /// Jobs that leave a record with a small result.
     Tracked,
+    /// Such jobs in a queue with a history: a writer reads their ends from its journal, and deletes them there. No database takes part.
+    Journaled,
     /// Jobs with ids of their own, submission included.
     OwnId,
     /// Jobs with unique keys, submission included.
@@ -103,6 +105,7 @@ impl Way {
             }
             Self::Retried => Spec { share: 5, behavior: Behavior::FailFirst, budget: least(0.11), ..plain },
             Self::Tracked => Spec { share: 4, behavior: Behavior::ReturnResult, budget: least(0.3), ..plain },
+            Self::Journaled => Spec { share: 4, behavior: Behavior::ReturnResult, budget: None, ..plain },
             Self::OwnId => Spec { share: 4, includes_submission: true, budget: least(0.2), ..plain },
             Self::Unique => Spec { share: 10, includes_submission: true, budget: None, ..plain },
             Self::Steps => {
@@ -133,7 +136,7 @@ impl Way {
         Ok(match self {
             // They are due before the fleet starts.
             Self::Delayed | Self::Promotion => one.delay(Duration::from_millis(1)),
-            Self::Tracked => one.tracking(Tracking::All),
+            Self::Tracked | Self::Journaled => one.tracking(Tracking::All),
             Self::Callbacks => one.on_success(super::FOLLOW_UP)?,
             Self::Shared => one.header("tenant", "9")?,
             Self::Plain
@@ -176,6 +179,7 @@ mod tests {
         promotion: 50000 of 200000, 100000 of 2000000
         retried: 40000 of 200000, 100000 of 2000000
         tracked: 50000 of 200000, 100000 of 2000000
+        journaled: 50000 of 200000, 100000 of 2000000
         own_id: 50000 of 200000, 100000 of 2000000
         unique: 20000 of 200000, 100000 of 2000000
         steps: 10000 of 200000, 100000 of 2000000

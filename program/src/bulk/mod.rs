@@ -60,7 +60,7 @@ impl BulkArgs {
 }
 
 /// Does it; `None` if a signal came first.
-async fn unless_stopped<T>(
+pub(crate) async fn unless_stopped<T>(
     context: &Context,
     work: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<Option<T>> {
@@ -136,10 +136,7 @@ async fn run(
     }
     if !args.yes {
         output::print_stderr(&report::plan(&planned.report, &input.change));
-        let answer = confirm::answer_unless_stopped("Proceed? [y/N] ".to_owned(), context).await?;
-        if !answer.as_deref().is_some_and(confirm::is_yes) {
-            return Err(anyhow::anyhow!("cancelled: nothing was changed"));
-        }
+        confirm::proceed("Proceed?", context).await?;
     }
     let begun = match bulk::begin(queue, &args.actor.actor(), &input, &planned).await {
         Err(Error::Doubtful(doubt)) => {

@@ -268,7 +268,7 @@ fn rights(steps: &[Step], took: Duration, namespace: &str) -> Finding {
 
 /// The keys and the rights that a fleet's login needs.
 fn rules(namespace: &str) -> String {
-    format!("~{namespace}:{{*}}:* ~{namespace}:alerts:* ~{namespace}:worker:* {RIGHTS}")
+    format!("~{namespace}:{{*}}:* ~{namespace}:alerts:* ~{namespace}:worker:* ~{namespace}:outbox:* {RIGHTS}")
 }
 
 /// What to do about a refusal that a managed service or a compatible server is known for; see docs/managed-redis.md.

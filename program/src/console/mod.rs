@@ -10,7 +10,9 @@ mod api;
 mod app;
 mod app_state;
 mod directory;
+mod field_error;
 mod problem;
+mod problem_kind;
 mod routes;
 mod server;
 
@@ -19,14 +21,15 @@ use std::net::SocketAddr;
 
 use anyhow::Context as _;
 use axum::Router;
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use secrecy::SecretString;
 use streamfleet_service::config::{self, Effective};
 use streamfleet_service::telemetry::logs;
 
 use self::access::{Accounts, Gatekeeper};
-use self::app_state::AppState;
+use self::app_state::{AppState, Shared};
 use self::problem::Problem;
+use self::problem_kind::ProblemKind;
 use self::routes::Routes;
 use self::server::Server;
 use super::exit::Exit;
@@ -104,15 +107,15 @@ impl Console {
         let gatekeeper = Gatekeeper::open(&effective.config.console, listen);
         let gatekeeper = gatekeeper.map_err(|error| Wrong(error.to_string()))?;
         let configured = (effective, context.schemas()?);
-        let app = AppState::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
+        let app = Shared::new(context.broker().await?, configured, gatekeeper, context.shutdown.clone());
         Ok(Self { app, server: Server::open(listen).await? })
     }
 
     /// Where the console is. If nobody has an account, the address logs its reader in.
     pub(crate) fn url(&self) -> String {
         let (app, address) = (&self.app, self.server.address());
-        let public = app.effective().config.console.public_url.as_deref();
-        match (app.gatekeeper().link(), public) {
+        let public = app.effective.config.console.public_url.as_deref();
+        match (app.gatekeeper.link(), public) {
             (Some(key), _) => format!("http://{address}/login?key={key}"),
             (None, Some(public)) => format!("{}/", public.trim_end_matches('/')),
             (None, None) => format!("http://{address}/"),
@@ -122,8 +125,8 @@ impl Console {
     /// Serves until the shutdown is requested.
     pub(crate) async fn run(self) {
         let Self { app, server } = self;
-        server.run(router(app.clone()), app.stopping().clone()).await;
-        app.work_limits().finish().await;
+        server.run(router(app.clone()), app.stopping.clone()).await;
+        app.work_limits.finish().await;
     }
 }
 
@@ -147,7 +150,7 @@ fn router(app: AppState) -> Router {
 /// Answers requests with a method that a path does not have.
 async fn impossible(method: Method, uri: Uri) -> Problem {
     let why = format!("{} does not work with {method}; the header Allow has the methods that do", uri.path());
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "the method is not allowed", why)
+    Problem::new(ProblemKind::MethodNotAllowed, why)
 }
 
 /// Prints the hash of a password.

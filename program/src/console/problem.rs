@@ -1,10 +1,13 @@
 //! What went wrong, as a problem document of [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457).
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use streamfleet::RedisError;
+
+use super::field_error::FieldError;
+use super::problem_kind::ProblemKind;
 
 /// What went wrong with a request.
 #[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
@@ -13,12 +16,15 @@ use streamfleet::RedisError;
     "title": "a field is not valid",
     "status": 422,
     "detail": "query.limit: it must be a number from 1 to 500",
-    "errors": [{"at": "query.limit", "detail": "it must be a number from 1 to 500"}]
+    "errors": [{
+        "at": "query.limit", "code": "range", "values": {"least": "1", "most": "500"},
+        "detail": "it must be a number from 1 to 500",
+    }]
 })))]
 pub(super) struct Problem {
     /// Names the kind of problem. It never changes.
     #[serde(rename = "type")]
-    kind: String,
+    kind: &'static str,
     /// The status of the answer.
     #[serde(serialize_with = "as_number")]
     #[schema(value_type = u16, minimum = 400, maximum = 599)]
@@ -35,32 +41,23 @@ pub(super) struct Problem {
     retry_after: Option<u64>,
 }
 
-/// What is wrong with one field of a request.
-#[derive(Debug, Clone, Serialize, utoipa::ToSchema)]
-pub(super) struct FieldError {
-    /// Where the field is: `query.limit`, `path.queue`, `body` or a JSON pointer into the body, such as `/payload/to`.
-    pub(super) at: String,
-    /// What is wrong with it.
-    pub(super) detail: String,
-}
-
 impl Problem {
     /// A problem of this kind.
-    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
-        let kind = format!("urn:streamfleet:problem:{}", title.replace(' ', "-"));
+    pub(super) fn new(kind: ProblemKind, detail: impl Into<String>) -> Self {
+        let (status, kind, title) = (kind.status(), kind.urn(), kind.title());
         Self { kind, status, title, detail: detail.into(), errors: Vec::new(), retry_after: None }
     }
 
     /// One field of the request is wrong.
     pub(super) fn field(at: impl Into<String>, detail: impl Into<String>) -> Self {
-        let error = FieldError { at: at.into(), detail: detail.into() };
-        let text = format!("{}: {}", error.at, error.detail);
-        Self::fields(vec![error], text)
+        let error = FieldError::new(at, detail);
+        let line = error.line();
+        Self::fields(vec![error], line)
     }
 
     /// Several fields of the request are wrong.
     pub(super) fn fields(errors: Vec<FieldError>, detail: impl Into<String>) -> Self {
-        let problem = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "a field is not valid", detail);
+        let problem = Self::new(ProblemKind::FieldNotValid, detail);
         Self { errors, ..problem }
     }
 
@@ -76,23 +73,30 @@ impl Problem {
 
     /// There is too much to do right now. Nothing was done.
     pub(super) fn busy(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests", detail).retry_after(1)
+        Self::new(ProblemKind::TooManyRequests, detail).retry_after(1)
     }
 
     /// Something changed in the meantime, or is not in the state that the request needs. Nothing was done.
     pub(super) fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, "conflict", detail)
+        Self::new(ProblemKind::Conflict, detail)
     }
 
     /// What was asked for does not exist.
     pub(super) fn not_found(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::NOT_FOUND, "not found", detail)
+        Self::new(ProblemKind::NotFound, detail)
     }
 
     /// Redis is unreachable, or refused the request. What was asked may or may not have been done.
     pub(super) fn redis(what: &str, error: &RedisError) -> Self {
         tracing::warn!(what, %error, "redis did not do what the console asked for");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", format!("{what}: {error}"))
+        Self::new(ProblemKind::RedisFailed, format!("{what}: {error}"))
+    }
+
+    /// The database is unreachable, or refused the request.
+    pub(super) fn database(what: &str, error: &streamfleet_sql::Error) -> Self {
+        tracing::warn!(what, %error, "a database did not do what the console asked for");
+        let detail = format!("{what}: {error}");
+        Self::new(ProblemKind::DatabaseFailed, detail)
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -106,9 +110,8 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let mut response = (self.status, Json(&self)).into_response();
-        let form = HeaderValue::from_static("application/problem+json");
-        response.headers_mut().insert(header::CONTENT_TYPE, form);
+        let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+        let mut response = (self.status, kind, Json(&self)).into_response();
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

@@ -17,7 +17,6 @@ use super::app_state::AppState;
 #[derive(Default)]
 pub(super) struct Routes {
     router: Router<AppState>,
-    #[cfg(test)]
     table: Vec<Route>,
     described: Described,
 }
@@ -32,7 +31,7 @@ pub(super) struct Described {
 }
 
 /// One route, and who may use it. Tests ask each route with each role.
-#[cfg(test)]
+#[cfg_attr(not(test), expect(dead_code, reason = "only tests list the routes"))]
 #[derive(Debug, Clone)]
 pub(super) struct Route {
     pub(super) method: Method,
@@ -51,45 +50,32 @@ impl Routes {
         T: 'static,
     {
         let filter = MethodFilter::try_from(method.clone()).expect("the methods in use can be filtered");
-        self.add_method(method, path, needs, on(filter, handler))
+        let route = Route { method, path: path.to_owned(), needs, operation: None };
+        self.add_route(route, on(filter, handler))
     }
 
-    fn add_method(
-        mut self,
-        #[cfg_attr(not(test), expect(unused_variables, reason = "only tests list the routes"))]
-        method: Method,
-        path: &str,
-        needs: Needs,
-        answers: MethodRouter<AppState>,
-    ) -> Self {
-        self.router = self.router.route(path, access::guarded(needs, answers));
-        #[cfg(test)]
-        self.table.push(Route { method, path: path.to_owned(), needs, operation: None });
+    fn add_route(mut self, route: Route, answers: MethodRouter<AppState>) -> Self {
+        self.router = self.router.route(&route.path, access::guarded(route.needs, answers));
+        self.table.push(route);
         self
     }
 
     /// Adds an operation of the table.
     pub(super) fn operation(self, operation: &Operation, described: UtoipaMethodRouter<AppState>) -> Self {
-        #[cfg(test)]
-        let before = self.table.len();
-        let routes = self.describe(described, Needs::Role(operation.role));
-        #[cfg(test)]
-        let routes = routes.named(before, operation);
-        routes
-    }
-
-    /// Says which operation the routes from this one on are.
-    #[cfg(test)]
-    fn named(mut self, from: usize, operation: &Operation) -> Self {
-        for route in &mut self.table[from..] {
-            route.operation = Some(operation.name);
-        }
-        self
+        self.describe_as(Some(operation.name), described, Needs::Role(operation.role))
     }
 
     /// Adds a request of the API, whose method and path are those that it describes.
-    pub(super) fn describe(mut self, described: UtoipaMethodRouter<AppState>, needs: Needs) -> Self {
-        let (schemas, paths, answers) = described;
+    pub(super) fn describe(self, described: UtoipaMethodRouter<AppState>, needs: Needs) -> Self {
+        self.describe_as(None, described, needs)
+    }
+
+    fn describe_as(
+        mut self,
+        operation: Option<&'static str>,
+        (schemas, paths, answers): UtoipaMethodRouter<AppState>,
+        needs: Needs,
+    ) -> Self {
         self.described.schemas.extend(schemas);
         for (path, item) in paths.paths {
             // Anybody may probe the console, by whatever address.
@@ -98,7 +84,8 @@ impl Routes {
                 Needs::Role(_) => only_described(&item, answers.clone()),
             };
             for method in methods(&item) {
-                self = self.add_method(method, &path, needs, answers.clone());
+                let route = Route { method, path: path.clone(), needs, operation };
+                self = self.add_route(route, answers.clone());
             }
             self.described.operations.push((path, item, needs));
         }
@@ -108,7 +95,6 @@ impl Routes {
     /// Adds other routes.
     pub(super) fn with(mut self, other: Self) -> Self {
         self.router = self.router.merge(other.router);
-        #[cfg(test)]
         self.table.extend(other.table);
         self.described.operations.extend(other.described.operations);
         self.described.schemas.extend(other.described.schemas);

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tower::ServiceExt as _;
 
 use super::access::{Gatekeeper, Needs, Role, digest};
-use super::app_state::AppState;
+use super::app_state::Shared;
 use super::routes::Route;
 use super::{router, routes};
 
@@ -78,7 +78,7 @@ fn effective() -> Effective {
 async fn stage_router(server: &DevServer, effective: Effective) -> Router {
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
     let gatekeeper = Gatekeeper::open(&effective.config.console, LISTEN.parse().unwrap()).unwrap();
-    router(AppState::new(broker, (effective, Schemas::default()), gatekeeper, Shutdown::new()))
+    router(Shared::new(broker, (effective, Schemas::default()), gatekeeper, Shutdown::new()))
 }
 
 /// The path with something for each parameter.
@@ -128,8 +128,7 @@ async fn each_change_from_another_site_is_refused() {
     let gatekeeper = Gatekeeper::open(&effective().config.console, LISTEN.parse().unwrap()).unwrap();
     let link = gatekeeper.link().unwrap().to_owned();
     let broker = Broker::connect(RedisConfig::default().url(server.url())).await.unwrap();
-    let router =
-        router(AppState::new(broker, (effective(), Schemas::default()), gatekeeper, Shutdown::new()));
+    let router = router(Shared::new(broker, (effective(), Schemas::default()), gatekeeper, Shutdown::new()));
     let mut stage = Stage { router, server, _folder: folder };
     let login = Request::builder().method(Method::POST).uri("/api/v1/session");
     let login = login.header(header::HOST, LISTEN).header(header::CONTENT_TYPE, "application/json");

@@ -73,7 +73,7 @@ impl Args {
     }
 }
 
-fn line(RecurringAdded { name, queue, done, tick, now, .. }: &RecurringAdded, clock: &Clock) -> String {
-    let next = tick.map_or_else(|| "never".to_owned(), |tick| clock.with_age(tick, *now));
+fn line(RecurringAdded { name, queue, done, next_ms, now, .. }: &RecurringAdded, clock: &Clock) -> String {
+    let next = next_ms.map_or_else(|| "never".to_owned(), |tick| clock.with_age(tick, *now));
     format!("{name} is {done} in the queue {queue}; next: {next}")
 }

@@ -11,11 +11,11 @@ use super::sweep::{self, Args};
 use crate::actor::told;
 use crate::exit::Exit;
 use crate::tasks::{self, TaskArgs};
-use crate::{Context, bulk, output, queues};
+use crate::{Context, bulk, confirm, output, queues};
 
 /// How a task goes about its letters.
 #[derive(clap::Args, Default)]
-pub(super) struct RulesArgs {
+pub(crate) struct RulesArgs {
     #[command(flatten)]
     task: TaskArgs,
     /// Replay this many jobs first. All of them must succeed before the rest is replayed.
@@ -39,6 +39,18 @@ impl RulesArgs {
     pub(super) fn are_given(&self) -> bool {
         let Self { task, canary, stop_at, max_replays } = self;
         task.are_given() || canary.is_some() || stop_at.is_some() || max_replays.is_some()
+    }
+
+    /// Begins a task that replays letters, and waits for its end unless nobody wants to.
+    pub(crate) async fn replay(
+        &self,
+        way: Sweep,
+        (queue, actor): (&Queue, &Actor),
+        letters: &Selected,
+        context: &Context,
+    ) -> anyhow::Result<Exit> {
+        let begun = told(dead::begin_replay(queue, actor, letters, self.rules(way)).await?);
+        tasks::finish(queue, begun, self.task.wait, context).await
     }
 
     fn rules(&self, way: Sweep) -> ReplayRules {
@@ -71,7 +83,7 @@ pub(super) async fn run(
     args.check(&filter, way)?;
     let actor = super::actor(&args.actor)?;
     sweep::warn(way);
-    let broker = bulk::connect(context).await?.ok_or_else(plan::cancelled)?;
+    let broker = bulk::connect(context).await?.ok_or_else(confirm::cancelled)?;
     let queue = broker.queue(queue);
     let mut letters = Selected::now(&queue, filter, args.limit).await?;
     if letters.is_none() && queues::report_unknown(&broker, queue.name(), context).await {
@@ -105,8 +117,7 @@ pub(super) async fn run(
     if way == Sweep::Drop {
         return drop(&queue, &actor, &letters, rules.task, context).await;
     }
-    let begun = told(dead::begin_replay(&queue, &actor, &letters, rules.rules(way)).await?);
-    tasks::finish(&queue, begun, rules.task.wait, context).await
+    rules.replay(way, (&queue, &actor), &letters, context).await
 }
 
 async fn drop(

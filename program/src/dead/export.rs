@@ -48,7 +48,7 @@ pub(super) async fn run(args: Args, queue: &Queue, context: &Context) -> anyhow:
             }
         }
     }
-    let undecided = export.undecided();
+    let undecided = export.undecided;
     if undecided > 0 {
         let count = output::counted(undecided, "dead letter is left out", "dead letters are left out");
         output::print_stderr(&format!("{count}: the filter cannot read their payloads"));

@@ -65,12 +65,10 @@ async fn recount(queue: &Queue, context: &Context) -> anyhow::Result<()> {
 async fn list(args: &Args, broker: &Broker, queue: &Queue, context: &Context) -> anyhow::Result<Listing> {
     let now = queue.snapshot().await.context("failed to ask for the time")?.now;
     let page = dead::groups(queue, args.limit).await?;
-    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let names = |page: &Page| page.items.iter().map(|group| group.group.clone()).collect();
-    let text = context.output.rendered(&page, names, |page| show(page, now))?;
-    Ok(remarks(&page).into_iter().fold(Listing::new(text), Listing::remark))
+    let (show, page_of) = (|page: &Page| show(page, now), (&page, page.facts.total == 0));
+    let listing = queues::listing(page_of, (broker, queue), context, (names, show)).await?;
+    Ok(remarks(&page).into_iter().fold(listing, Listing::remark))
 }
 
 fn remarks(page: &Page) -> Vec<String> {
@@ -101,7 +99,7 @@ fn show(page: &Page, now: Timestamp) -> View {
     if page.items.is_empty() {
         return format!("the queue {queue} has {total} dead letters in 0 groups").into();
     }
-    let ago = |time: Timestamp| format!("{} ago", short(now.since(time)));
+    let ago = |ms: u64| format!("{} ago", short(now.since(ms.into())));
     let table = output::table_of(
         &page.items,
         &[
@@ -109,8 +107,8 @@ fn show(page: &Page, now: Timestamp) -> View {
             (Column::id("letters"), &|group| group.count.to_string()),
             (Column::from("type"), &|group| group.job_type.clone().unwrap_or_default()),
             (Column::from("reason"), &|group| group.reason.unwrap_or_default().to_owned()),
-            (Column::wide("first"), &|group| ago(group.times[0])),
-            (Column::from("last"), &|group| ago(group.times[1])),
+            (Column::wide("first"), &|group| ago(group.first_ms)),
+            (Column::from("last"), &|group| ago(group.last_ms)),
             (Column::wide("letter"), &|group| group.letter.clone().unwrap_or_default()),
             (Column::from("error"), &|group| group.error.clone()),
         ],

@@ -9,8 +9,8 @@ use super::Letters;
 use crate::Context;
 use crate::exit::Exit;
 use crate::output::{self, Column, List, Listing, Repeat, View, harmless};
-use crate::queues;
 use crate::times::short;
+use crate::{history, queues};
 
 /// The most letters of a page, unless somebody says so.
 const USUAL: u64 = 50;
@@ -71,13 +71,12 @@ async fn list(
     context: &Context,
 ) -> anyhow::Result<Listing> {
     let (page, now) = dead::list(queue, wanted, &context.shutdown).await?;
-    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let page = Page { former: Some("letters"), ..page };
     let names = |page: &Page| page.items.iter().map(|letter| letter.letter.clone()).collect();
-    let text = context.output.rendered(&page, names, |page| show(page, &wanted.filter, now))?;
-    let listing = Listing::new(text);
+    let elsewhere = elsewhere(queue.name(), context);
+    let show = |page: &Page| show(page, &wanted.filter, now).then(elsewhere);
+    let page_of = (&page, page.facts.total == 0);
+    let listing = queues::listing(page_of, (broker, queue), context, (names, show)).await?;
     Ok(match page.facts.undecided {
         0 => listing,
         count => {
@@ -85,6 +84,14 @@ async fn list(
             listing.remark(format!("{count}: the filter cannot read their payloads"))
         }
     })
+}
+
+/// Where the letters are that Redis does not have any more.
+fn elsewhere(queue: &QueueName, context: &Context) -> Option<String> {
+    let old = super::limits(queue, &context.effective).retention;
+    let old = old.map_or_else(String::new, |age| format!(", and those older than {},", short(age)));
+    let which = format!("letters that were replayed or dropped{old}");
+    history::elsewhere(&which, &format!("list --queue {queue} --state dead"), context)
 }
 
 fn show(page: &Page, filter: &Filter, now: Timestamp) -> View {
@@ -103,7 +110,7 @@ fn show(page: &Page, filter: &Filter, now: Timestamp) -> View {
             (Column::from("reason"), &|letter| harmless(&letter.reason)),
             (Column::wide("kind"), &|letter| harmless(&letter.kind)),
             (Column::wide("attempts"), &|letter| letter.attempts.to_string()),
-            (Column::from("died"), &|letter| format!("{} ago", short(now.since(letter.died_at)))),
+            (Column::from("died"), &|letter| format!("{} ago", short(now.since(letter.died_ms.into())))),
             (Column::from("error"), &|letter| harmless(&letter.error)),
         ],
     );

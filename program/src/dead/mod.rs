@@ -17,6 +17,7 @@ use streamfleet_engine::admin::{Filter, LetterLimits};
 use streamfleet_operations::Actor;
 use streamfleet_service::config::Effective;
 
+pub(crate) use self::begin::RulesArgs;
 use super::actor::ActorArgs;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};

@@ -33,7 +33,7 @@ pub(super) async fn count(
         plan = queue.dead_letters().plan(selection, |read| bar.set_position(read)) => Some(plan),
     };
     bar.finish_and_clear();
-    plan.ok_or_else(cancelled)?.context("failed to read the dead letters")
+    plan.ok_or_else(confirm::cancelled)?.context("failed to read the dead letters")
 }
 
 /// Asks a person.
@@ -48,14 +48,8 @@ pub(super) async fn confirm(
     context: &Context,
 ) -> anyhow::Result<()> {
     let noun = if letters == 1 { "dead letter" } else { "dead letters" };
-    let question = format!("{question} {letters} {noun} of the queue {}? [y/N] ", queue.name());
-    let answer = confirm::answer_unless_stopped(question, context).await?;
-    if answer.as_deref().is_some_and(confirm::is_yes) { Ok(()) } else { Err(cancelled()) }
-}
-
-/// Says that nothing was done, because somebody does not agree or a signal came.
-pub(super) fn cancelled() -> anyhow::Error {
-    anyhow::anyhow!("cancelled: nothing was changed")
+    let question = format!("{question} {letters} {noun} of the queue {}?", queue.name());
+    confirm::proceed(&question, context).await
 }
 
 /// Says which letters are selected.

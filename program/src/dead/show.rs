@@ -2,16 +2,20 @@
 
 use streamfleet::Queue;
 use streamfleet::job::{JobId, Timestamp};
+use streamfleet_operations::Error;
 use streamfleet_operations::dead::{Field, Kept, LetterFields, find};
 
-use crate::Context;
 use crate::exit::Exit;
 use crate::output::harmless;
 use crate::times::Clock;
+use crate::{Context, history};
 
-/// Shows the letter.
+/// Shows the letter, or what the history has about the job if Redis does not have the letter any more.
 pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow::Result<Exit> {
-    let letter = find(queue.dead_letters(), queue, id).await?;
+    let letter = match find(queue.dead_letters(), queue, id).await {
+        Err(Error::NotFound(_)) if history::has_shown(queue, id, context).await? => return Ok(Exit::Done),
+        letter => letter?,
+    };
     let shown = LetterFields::of(&letter, queue, super::limits(queue.name(), &context.effective));
     let now = queue.clock().await?;
     context.output.print_named(
@@ -24,7 +28,7 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
 
 /// Says when retention drops the letter; `None` if it never does.
 fn told(kept: &Kept, clock: &Clock, now: Timestamp) -> Option<String> {
-    let at = kept.at.map(|at| format!("at the latest {}", clock.with_age(at, now)));
+    let at = kept.expires_at_ms.map(|at| format!("at the latest {}", clock.with_age(at, now)));
     let most = kept.dead_max.map(|most| format!("as soon as the queue has {most} newer ones"));
     let rules: Vec<String> = at.into_iter().chain(most).collect();
     (!rules.is_empty()).then(|| format!("retention drops it {}", rules.join(", or ")))

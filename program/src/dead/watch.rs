@@ -11,7 +11,7 @@ use streamfleet_engine::admin::{DeadGroup, DeadGroups};
 use streamfleet_operations::dead::OTHER;
 
 use crate::exit::Exit;
-use crate::output::{self, Column, List, Listing, Repeat, View};
+use crate::output::{self, Column, List, Repeat, View};
 use crate::{Context, queues};
 
 /// How `dead watch` is used.
@@ -87,12 +87,9 @@ pub(super) async fn run(
     let look = async || {
         let now = queue.snapshot().await.context("failed to ask for the time")?.now;
         let dead = queue.dead_letters().groups().await.context("failed to read the groups")?;
-        if dead.letters == 0 && queues::report_unknown(broker, queue.name(), context).await {
-            return Ok(Listing::not_found());
-        }
         let page = page(&mut looks, dead, now, &queue);
         let names = |page: &Page| page.items.iter().map(|rate| rate.group.clone()).collect();
-        Ok(Listing::new(context.output.rendered(&page, names, show)?))
+        queues::listing((&page, page.facts.total == 0), (broker, &queue), context, (names, show)).await
     };
     Repeat::every(args.interval).run(context.output, look).await
 }

@@ -133,7 +133,7 @@ pub(crate) fn print(changed: Result<Noted<Changed>, Error>, context: &Context) -
         }
         changed => told(changed?),
     };
-    let show = |job: &Changed| format!("{} is due {}", job.id, context.clock.time(job.due_time));
+    let show = |job: &Changed| format!("{} is due {}", job.id, context.clock.time(job.due_ms));
     context.output.print_named(&changed, |changed| vec![changed.id.clone()], show)?;
     Ok(Exit::Done)
 }
@@ -145,12 +145,9 @@ async fn list(
     context: &Context,
 ) -> anyhow::Result<Listing> {
     let (page, now) = delayed::list(queue, skip, limit).await?;
-    if page.facts.total == 0 && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let names = |page: &DelayedList| page.items.iter().map(|job| job.id.clone()).collect();
     let show = |page: &DelayedList| show(page, now, &context.clock);
-    Ok(Listing::new(context.output.rendered(&page, names, show)?))
+    queues::listing((&page, page.facts.total == 0), (broker, queue), context, (names, show)).await
 }
 
 fn show(page: &DelayedList, now: Timestamp, clock: &Clock) -> View {
@@ -164,7 +161,7 @@ fn show(page: &DelayedList, now: Timestamp, clock: &Clock) -> View {
             (Column::from("job"), &|job| harmless(&job.id)),
             (Column::from("type"), &|job| harmless(&job.job_type)),
             (Column::wide("lane"), &|job| job.lane.unwrap_or("?").to_owned()),
-            (Column::from("due"), &|job| clock.with_age(job.due_time, now)),
+            (Column::from("due"), &|job| clock.with_age(job.due_ms, now)),
             (Column::from("failures"), &|job| job.failures.to_string()),
         ],
     );

@@ -4,11 +4,10 @@
 use std::io::{self, BufRead, BufReader, Read};
 
 use anyhow::Context as _;
-use serde::Serialize;
 use streamfleet::Submission;
 use streamfleet::job::{BatchId, Timestamp};
 use streamfleet::schema::Schemas;
-use streamfleet_operations::submit;
+use streamfleet_operations::submit::{self, Opened};
 
 use super::{Target, refused};
 use crate::exit::Exit;
@@ -17,16 +16,6 @@ use crate::{Context, Wrong};
 
 /// The most bytes that all members have as lines. They are in memory at once.
 const MOST_BYTES: u64 = 256 * 1024 * 1024;
-
-/// The batch, for JSON output.
-#[derive(Serialize)]
-struct Report {
-    batch: String,
-    queue: String,
-    members: usize,
-    /// The members' ids, in the order of the lines.
-    ids: Vec<String>,
-}
 
 /// Submits the jobs on stdin as members of a batch, and the job `follow` after them.
 pub(super) async fn run(
@@ -40,10 +29,7 @@ pub(super) async fn run(
     let follow = reading.job(follow.as_bytes());
     let follow = follow.map_err(|why| Wrong(format!("--follow is not a valid job: {}", harmless(&why))))?;
     let members = reading.members(io::stdin().lock(), MOST_BYTES)?;
-    let ids = target.to.producer.submit_batch(&batch, follow, members).await.map_err(refused)?;
-    let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
-    let (batch, queue) = (batch.to_string(), target.name().to_string());
-    let report = Report { batch, queue, members: ids.len(), ids };
+    let report = submit::open_batch(&target.to, &batch, follow, members).await.map_err(refused)?;
     context.output.print_named(&report, |report| report.ids.clone(), show)?;
     Ok(Exit::Done)
 }
@@ -94,8 +80,8 @@ impl Reading {
     }
 }
 
-fn show(report: &Report) -> String {
-    let Report { batch, queue, members, .. } = report;
+fn show(report: &Opened) -> String {
+    let Opened { batch, queue, members, .. } = report;
     let members = output::counted(*members as u64, "job", "jobs");
     format!("the batch {batch} has {members}; to follow it: streamfleet batch {batch} --queue {queue}")
 }

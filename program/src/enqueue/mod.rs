@@ -315,6 +315,8 @@ impl Args {
             follow: Follow { on_success: self.on_success, on_failure: self.on_failure, then: self.then },
             track: self.track,
             headers: self.headers,
+            // The target has it.
+            trace: None,
         })
     }
 }

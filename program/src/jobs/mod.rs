@@ -12,7 +12,8 @@ pub(crate) use self::row::Told;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::output::{self, Listing, Repeat};
-use super::{Context, Wrong, queues};
+use super::times::short;
+use super::{Context, Wrong, bulk, history, queues};
 
 /// How `jobs` is used.
 const EXAMPLES: &str = "\
@@ -55,11 +56,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
     let states = states(&args)?;
-    let broker = tokio::select! {
-        biased;
-        () = context.shutdown.requested() => return Ok(Exit::Failed),
-        broker = context.broker() => broker?,
-    };
+    let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     let Args { queue, running, limit, after, repeat, .. } = args;
     let (worker, gate) = (None, None);
     let search = Search { names: queue, states, filter, running, worker, gate, limit, after };
@@ -177,13 +174,29 @@ fn remarks(found: &Found) -> Vec<String> {
     remarks
 }
 
+/// Where the jobs are that ended so long ago that Redis does not have them any more.
+fn elsewhere(search: &Search, context: &Context) -> Option<String> {
+    let ended = [State::Done, State::Dead, State::Cancelled];
+    if !search.states.iter().any(|state| ended.contains(state)) {
+        return None;
+    }
+    let config = &context.effective.config;
+    let (queue, own) = match &search.names[..] {
+        [name] => (name.as_str(), config.queues.get(name).and_then(|section| section.served.retention)),
+        [] | [_, ..] => ("QUEUE", None),
+    };
+    let which = format!("jobs that ended more than {} ago", short(own.unwrap_or(config.worker.retention)));
+    history::elsewhere(&which, &format!("list --queue {queue}"), context)
+}
+
 fn listing(found: Found, search: &Search, context: &Context) -> anyhow::Result<Listing> {
     let remarks = remarks(&found);
     let Found { jobs, next, facts, missing, .. } = found;
     let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
     let page = Page { items: jobs, next, facts, former: None };
     let names = |page: &Page| page.items.iter().map(|row| row.id.clone()).collect();
-    let show = |page: &Page| row::show(page, search, &context.clock);
+    let elsewhere = elsewhere(search, context);
+    let show = |page: &Page| row::show(page, search, &context.clock).then(elsewhere);
     let text = context.output.rendered(&page, names, show)?;
     let listing = remarks.into_iter().fold(Listing::new(text), Listing::remark).without(&missing);
     Ok(match (interrupted, failed) {

@@ -60,7 +60,9 @@ impl Meaning {
         match text.split([' ', ',', ':']).next().unwrap_or_default() {
             "done" | "succeeded" | "ok" => Some(Self::Good),
             "running" | "started" => Some(Self::Active),
-            "retrying" | "unknown" | "draining" | "paused" | "timeout" | "warning" => Some(Self::Caution),
+            "retrying" | "unknown" | "draining" | "paused" | "holding" | "timeout" | "warning" => {
+                Some(Self::Caution)
+            }
             "dead" | "failed" | "exhausted" | "lost" | "panic" | "error" | "ERROR" => Some(Self::Bad),
             _ => None,
         }

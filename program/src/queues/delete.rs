@@ -7,7 +7,7 @@ use streamfleet_operations::queues::{self, Delete, Deleted};
 use super::report_unknown;
 use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
-use crate::{Context, confirm, output};
+use crate::{Context, bulk, confirm, output};
 
 /// How `queues delete` is used.
 const EXAMPLES: &str = "\
@@ -38,11 +38,7 @@ pub(crate) struct Args {
 
 /// Deletes the queue.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let broker = tokio::select! {
-        biased;
-        () = context.shutdown.requested() => return Ok(Exit::Failed),
-        broker = context.broker() => broker?,
-    };
+    let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     // Keys without any jobs may be left of a queue that is not listed.
     let queue = broker.queue(args.name.clone());
     let may_exist = args.force || queue.bulk().has_traces().await.unwrap_or(false);

@@ -7,7 +7,7 @@ use super::report_unknown;
 use crate::actor::{ActorArgs, told};
 use crate::exit::Exit;
 use crate::tasks::{self, WaitArgs};
-use crate::{Context, Wrong, confirm, output};
+use crate::{Context, Wrong, bulk, confirm, output};
 
 /// How `queues purge` is used.
 const EXAMPLES: &str = "\
@@ -45,11 +45,7 @@ pub(crate) struct Args {
 
 /// Empties the queue.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let broker = tokio::select! {
-        biased;
-        () = context.shutdown.requested() => return Ok(Exit::Failed),
-        broker = context.broker() => broker?,
-    };
+    let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     if report_unknown(&broker, &args.name, context).await {
         return Ok(Exit::NotFound);
     }
@@ -93,7 +89,7 @@ async fn wanted(args: &Args, context: &Context) -> anyhow::Result<Parts> {
     let question = "What should be emptied (waiting, delayed, dead)? ".to_owned();
     let typed = confirm::answer_unless_stopped(question, context).await?;
     let parts = typed.as_deref().and_then(parse);
-    parts.ok_or_else(|| anyhow::anyhow!("cancelled: nothing was changed"))
+    parts.ok_or_else(confirm::cancelled)
 }
 
 /// Reads the names that a person types.

@@ -1,17 +1,32 @@
 //! Names of queues that do not exist, which are probably misspelled.
 
+use serde::Serialize;
 use streamfleet::job::QueueName;
 use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::Listed;
 use streamfleet_operations::gates;
 use streamfleet_service::config::nearest;
 
+use crate::output::{List, Listing, View};
 use crate::{Context, confirm, output};
 
 /// Reports that a queue does not exist, and returns true, if that is so. If the login may not list queues, nobody knows.
 pub(crate) async fn report_unknown(broker: &Broker, name: &QueueName, context: &Context) -> bool {
     let listed = broker.queues().await;
     listed.is_ok_and(|listed| report_unless_known(broker, name, &listed, context))
+}
+
+/// Shows a list. One that is empty may be about a queue that does not exist.
+pub(crate) async fn listing<T: Serialize, F: Serialize, N: Serialize>(
+    (page, is_empty): (&List<T, F, N>, bool),
+    (broker, queue): (&Broker, &Queue),
+    context: &Context,
+    (names, show): (impl FnOnce(&List<T, F, N>) -> Vec<String>, impl FnOnce(&List<T, F, N>) -> View),
+) -> anyhow::Result<Listing> {
+    if is_empty && report_unknown(broker, queue.name(), context).await {
+        return Ok(Listing::not_found());
+    }
+    Ok(Listing::new(context.output.rendered(page, names, show)?))
 }
 
 /// Reports a queue that does not exist and whose gates are about to change. If `asks`, somebody must confirm that.

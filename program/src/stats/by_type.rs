@@ -6,10 +6,9 @@ use streamfleet::{Broker, Queue};
 use streamfleet_engine::admin::{Distribution, TypeFigures};
 use streamfleet_operations::stats::{self, TypeList, TypeStats};
 
-use crate::Context;
 use crate::output::{self, Listing, View};
-use crate::queues;
 use crate::times::{Clock, short};
+use crate::{Context, queues};
 
 /// Lists the types, those with the most attempts first.
 pub(super) async fn list(
@@ -19,16 +18,13 @@ pub(super) async fn list(
     context: &Context,
 ) -> anyhow::Result<Listing> {
     let page = stats::types(queue, since).await?;
-    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let names = |page: &TypeList| page.items.iter().filter_map(|report| report.job_type.clone()).collect();
-    let show = |page: &TypeList| show(page, &context.clock);
-    Ok(Listing::new(context.output.rendered(&page, names, show)?))
+    let show = |page: &TypeList| show(page, &context.clock).then(super::older(queue, context));
+    queues::listing((&page, page.items.is_empty()), (broker, queue), context, (names, show)).await
 }
 
 fn show(page: &TypeList, clock: &Clock) -> View {
-    let (queue, since) = (&page.facts.queue, clock.time(page.facts.since));
+    let (queue, since) = (&page.facts.queue, clock.time(page.facts.from_ms));
     if page.items.is_empty() {
         return format!("no jobs of the queue {queue} are counted since {since}").into();
     }
@@ -47,7 +43,7 @@ fn show(page: &TypeList, clock: &Clock) -> View {
 }
 
 /// A percentile for people; empty if nothing was measured.
-fn shown(distribution: &Distribution, share: f64) -> String {
+pub(super) fn shown(distribution: &Distribution, share: f64) -> String {
     match distribution.percentile(share) {
         None => String::new(),
         Some(found) if found < Duration::from_millis(1) => "<1ms".to_owned(),

@@ -7,10 +7,9 @@ use streamfleet_engine::admin::Sample;
 use streamfleet_operations::stats::{self, Samples};
 
 use super::{per_minute, trend};
-use crate::Context;
 use crate::output::{self, Column, Listing, View};
-use crate::queues;
 use crate::times::{Clock, short};
+use crate::{Context, queues};
 
 /// What the table has of a sample: its name, and how it is read.
 type Figure = (&'static str, fn(&Sample) -> u64);
@@ -45,13 +44,11 @@ pub(super) async fn list(
     context: &Context,
 ) -> anyhow::Result<Listing> {
     let page = stats::samples(queue, since).await?;
-    if page.items.is_empty() && queues::report_unknown(broker, queue.name(), context).await {
-        return Ok(Listing::not_found());
-    }
     let names = |page: &Samples| page.items.iter().map(|report| report.at.clone()).collect();
     let has_trend = context.output.is_watched();
-    let show = |page: &Samples| show(page, (since, has_trend), &context.clock);
-    Ok(Listing::new(context.output.rendered(&page, names, show)?))
+    let show =
+        |page: &Samples| show(page, (since, has_trend), &context.clock).then(super::older(queue, context));
+    queues::listing((&page, page.items.is_empty()), (broker, queue), context, (names, show)).await
 }
 
 fn show(page: &Samples, (since, has_trend): (Duration, bool), clock: &Clock) -> View {

@@ -63,7 +63,7 @@ fn show(report: &JobSteps, clock: &Clock) -> View {
         });
         format!("{}{}", line.state, decided.unwrap_or_default())
     };
-    let when = |line: &JobStep| line.since_time.map(|since| clock.with_age(since, report.now));
+    let when = |line: &JobStep| line.since_ms.map(|since| clock.with_age(since, report.now));
     let table = output::table_of(
         &report.steps,
         &[

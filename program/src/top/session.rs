@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use rustix::process::Signal;
 use streamfleet_operations::Actor;
+use streamfleet_sql::Options;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
@@ -16,6 +17,7 @@ use super::screen::{Input, Screen};
 use super::state::{Effect, Event, State};
 use super::{Args, read};
 use crate::exit::Exit;
+use crate::sql::LazyDatabase;
 use crate::{Context, actor, output};
 
 /// How often the state learns the time.
@@ -30,13 +32,22 @@ pub(super) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let desk = Desk {
         broker,
         names: args.names.into(),
-        fleet: Arc::new(config.fleet_config()),
+        effective: Arc::new(context.effective.clone()),
+        history: config
+            .history
+            .clone()
+            .map(|history| Arc::new(LazyDatabase::new(move || history.address(), Options::reading()))),
         configured: config.queues.keys().cloned().collect(),
+        schemas: context.schemas().map(Arc::new).map_err(|wrong| wrong.to_string()),
         clock: context.clock.clone(),
     };
     let mut screen = Screen::take(context.output.has_color()).context("cannot use the terminal")?;
+    let history = desk.history.clone();
     let ended = serve(&mut state, &mut screen, desk, context).await;
     drop(screen);
+    if let Some(history) = history {
+        history.close().await;
+    }
     if state.acting > 0 {
         output::print_stderr("an action had no answer yet: it may or may not have been carried out");
     }

@@ -7,90 +7,66 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::environment;
-use crate::handlers::process::Template;
+use crate::handlers::process::runs_programs;
 use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
 
-/// How a program is run for a job.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use streamfleet::handlers::{Exec, ExecConfig, Rule, RuleAction};
-///
-/// # fn example() -> Result<(), streamfleet::handlers::Error> {
-/// let config = ExecConfig::new(["python3", "report.py"])
-///     .pass_env(["DATABASE_URL"])
-///     .grace(Duration::from_secs(10))
-///     .rules([Rule::new(RuleAction::Drop).exit([3])]);
-/// let handler = Exec::new(config)?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ExecConfig {
-    /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
-    /// child's `PATH`.
-    pub command: Vec<String>,
-    /// The program's working directory; default: the worker's. A relative path to the program is resolved here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub directory: Option<PathBuf>,
-    /// Variables that the program gets from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
-    /// and `TMPDIR`. Use this to pass secrets.
-    pub pass_env: Vec<String>,
-    /// Variables with fixed values. They override the worker's.
-    pub env: BTreeMap<String, String>,
-    /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
-    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`. From the first start on, only root can
-    /// read the memory of the worker's process, and a crash of it leaves no core dump.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The group in place of that user's own, by name or number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
-    #[serde(with = "duration")]
-    pub grace: Duration,
-    /// After what pause a job runs again if its program exited with 75; default 30 s, greater than zero.
-    #[serde(with = "duration")]
-    pub snooze: Duration,
-    /// Rules that map exit codes and error output to outcomes, before the built-in meanings: at most 100, default none. The first
-    /// one that matches applies.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
-}
-
-impl Default for ExecConfig {
-    fn default() -> Self {
-        Self {
-            command: Vec::new(),
-            directory: None,
-            pass_env: Vec::new(),
-            env: BTreeMap::new(),
-            user: None,
-            group: None,
-            grace: Duration::from_secs(5),
-            snooze: Duration::from_secs(30),
-            rules: Vec::new(),
-        }
+with_defaults! {
+    /// How a program is run for a job.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet::handlers::{Exec, ExecConfig, Rule, RuleAction};
+    ///
+    /// # fn example() -> Result<(), streamfleet::handlers::Error> {
+    /// let config = ExecConfig::new(["python3", "report.py"])
+    ///     .pass_env(["DATABASE_URL"])
+    ///     .grace(Duration::from_secs(10))
+    ///     .rules([Rule::new(RuleAction::Drop).exit([3])]);
+    /// let handler = Exec::new(config)?;
+    /// # Ok(()) }
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct ExecConfig {
+        /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
+        /// child's `PATH`.
+        pub command: Vec<String> = Vec::new(),
+        /// The program's working directory; default: the worker's. A relative path to the program is resolved here.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub directory: Option<PathBuf> = None,
+        /// Variables that the program gets from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
+        /// and `TMPDIR`. Use this to pass secrets.
+        pub pass_env: Vec<String> = Vec::new(),
+        /// Variables with fixed values. They override the worker's.
+        pub env: BTreeMap<String, String> = BTreeMap::new(),
+        /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
+        /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`. From the first start on, only root can
+        /// read the memory of the worker's process, and a crash of it leaves no core dump.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub user: Option<String> = None,
+        /// The group in place of that user's own, by name or number.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub group: Option<String> = None,
+        /// How long the program may take to end after SIGTERM, before SIGKILL; default 5 s, at most 1 h.
+        #[serde(with = "duration")]
+        pub grace: Duration = Duration::from_secs(5),
+        /// After what pause a job runs again if its program exited with 75; default 30 s, greater than zero.
+        #[serde(with = "duration")]
+        pub snooze: Duration = Duration::from_secs(30),
+        /// Rules that map exit codes and error output to outcomes, before the built-in meanings: at most 100, default none. The first
+        /// one that matches applies.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub rules: Vec<Rule> = Vec::new(),
     }
 }
+
+runs_programs!(ExecConfig, "exec", environment::reserved);
 
 impl ExecConfig {
-    /// Returns how to run this program with these arguments, as they are, without a shell.
-    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { command: command.into_iter().map(Into::into).collect(), ..Self::default() }
-    }
-
     setters! {
-        directory: impl Into<PathBuf> => Some(directory.into());
-        pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
-        env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
-            env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        user: impl Into<String> => Some(user.into());
-        group: impl Into<String> => Some(group.into());
-        grace: Duration;
         snooze: Duration;
         rules: impl IntoIterator<Item = Rule> => rules.into_iter().collect();
     }
@@ -104,26 +80,6 @@ impl ExecConfig {
         }
         problems.extend(Kind::Exec.validate(&self.rules));
         problems
-    }
-
-    /// Returns why the program cannot be started on this machine: no executable file has its name. A worker only notices
-    /// when it starts the program, and that is an ordinary failure of the job.
-    pub fn missing_program(&self) -> Option<String> {
-        self.template().missing_program()
-    }
-
-    pub(super) fn template(&self) -> Template<'_> {
-        Template {
-            handler: "exec",
-            command: &self.command,
-            directory: self.directory.as_deref(),
-            pass_env: &self.pass_env,
-            env: &self.env,
-            user: self.user.as_deref(),
-            group: self.group.as_deref(),
-            grace: self.grace,
-            reserved: environment::reserved,
-        }
     }
 }
 

@@ -125,8 +125,7 @@ impl Exec {
             return Err(JobError::unknown(stopped_text(&why, &words(&end))));
         }
         let code = end.status.code();
-        let answer =
-            Answer { code: code.map(i64::from), succeeded: code == Some(0), text: end.stderr.tail() };
+        let answer = Answer { code: code.map(i64::from), succeeded: code == Some(0), text: &end.stderr.tail };
         let then = self.verdicts.verdict(answer).unwrap_or(match code {
             Some(0) => RuleAction::Done,
             Some(EX_DATAERR) => RuleAction::Fatal,

@@ -12,50 +12,39 @@ use super::headers::is_reserved;
 use crate::handlers::rule::{Kind, Rule};
 use crate::job::duration;
 
-/// Where a job's POST goes, and what it carries.
-///
-/// ```
-/// use streamfleet::handlers::{Code, HttpConfig, Rule, RuleAction};
-///
-/// let config = HttpConfig::new("https://app.internal/jobs")
-///     .bearer_file("/run/secrets/app-token")
-///     .rules([Rule::new(RuleAction::Retry).status([Code::One(409), Code::Class(5)])]);
-/// ```
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct HttpConfig {
-    /// The endpoint: `http` or `https`, without user or password. No part of a job goes into it.
-    pub url: String,
-    /// Headers with fixed values, sent with every job. Do not put secrets here.
-    pub headers: BTreeMap<String, String>,
-    /// A file with the token for `Authorization: Bearer`, read when the handler is created. White space around the
-    /// token is ignored.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub bearer_file: Option<PathBuf>,
-    /// How long connecting may take; default 5 s, greater than zero. The response may take as long as the job's
-    /// timeout.
-    #[serde(with = "duration")]
-    pub connect_timeout: Duration,
-    /// A longer `Retry-After` is shortened to this; default 10 min. Zero ignores the header.
-    #[serde(with = "duration")]
-    pub max_retry_after: Duration,
-    /// Rules that map statuses and bodies to outcomes, before the built-in meanings: at most 100, default none. The first one that
-    /// matches applies.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
-}
-
-impl Default for HttpConfig {
-    fn default() -> Self {
-        Self {
-            url: String::new(),
-            headers: BTreeMap::new(),
-            bearer_file: None,
-            connect_timeout: Duration::from_secs(5),
-            max_retry_after: Duration::from_secs(600),
-            rules: Vec::new(),
-        }
+with_defaults! {
+    /// Where a job's POST goes, and what it carries.
+    ///
+    /// ```
+    /// use streamfleet::handlers::{Code, HttpConfig, Rule, RuleAction};
+    ///
+    /// let config = HttpConfig::new("https://app.internal/jobs")
+    ///     .bearer_file("/run/secrets/app-token")
+    ///     .rules([Rule::new(RuleAction::Retry).status([Code::One(409), Code::Class(5)])]);
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct HttpConfig {
+        /// The endpoint: `http` or `https`, without user or password. No part of a job goes into it.
+        pub url: String = String::new(),
+        /// Headers with fixed values, sent with every job. Do not put secrets here.
+        pub headers: BTreeMap<String, String> = BTreeMap::new(),
+        /// A file with the token for `Authorization: Bearer`, read when the handler is created. White space around the
+        /// token is ignored.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub bearer_file: Option<PathBuf> = None,
+        /// How long connecting may take; default 5 s, greater than zero. The response may take as long as the job's
+        /// timeout.
+        #[serde(with = "duration")]
+        pub connect_timeout: Duration = Duration::from_secs(5),
+        /// A longer `Retry-After` is shortened to this; default 10 min. Zero ignores the header.
+        #[serde(with = "duration")]
+        pub max_retry_after: Duration = Duration::from_secs(600),
+        /// Rules that map statuses and bodies to outcomes, before the built-in meanings: at most 100, default none. The first one that
+        /// matches applies.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        pub rules: Vec<Rule> = Vec::new(),
     }
 }
 

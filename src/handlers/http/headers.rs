@@ -3,6 +3,7 @@
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING,
 };
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::JobContext;
 use crate::handlers::attempt;
@@ -15,6 +16,12 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STEP: HeaderName = HeaderName::from_static("x-streamfleet-step");
 const REDELIVERED: HeaderName = HeaderName::from_static("x-streamfleet-redelivered");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// What is escaped in a header: everything that cannot be seen, and what begins an escape.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+
+/// What is escaped in an idempotency key.
+const KEY_ESCAPED: &AsciiSet = &ESCAPED.add(b'/');
 
 /// Returns true for a header that the configuration must not set: the handler's own headers, and those that frame a
 /// request.
@@ -56,7 +63,7 @@ pub(super) fn of(context: &JobContext) -> HeaderMap {
 /// The key by which an endpoint recognizes a repeated request: the job's id, and the step's name if the job has steps. A slash in an
 /// id is escaped, so that no job has the key of a step of another one.
 fn idempotency_key(context: &JobContext) -> HeaderValue {
-    let id = encoded(&context.id().to_string(), |byte| byte.is_ascii_graphic() && !b"%/".contains(&byte));
+    let id = utf8_percent_encode(&context.id().to_string(), KEY_ESCAPED).to_string();
     let key = context.step().map_or_else(|| id.clone(), |step| format!("{id}/{step}"));
     HeaderValue::from_str(&key).expect("visible ASCII is valid in a header")
 }
@@ -71,25 +78,8 @@ fn content_type(encoding: Encoding) -> &'static str {
 
 /// Percent-encodes everything that is not visible ASCII, and the percent sign, so that different texts stay different.
 fn escaped(text: &str) -> HeaderValue {
-    let value = encoded(text, |byte| byte.is_ascii_graphic() && byte != b'%');
+    let value = utf8_percent_encode(text, ESCAPED).to_string();
     HeaderValue::from_str(&value).expect("visible ASCII is valid in a header")
-}
-
-/// Percent-encodes the bytes that must not stay.
-fn encoded(text: &str, stays: impl Fn(u8) -> bool) -> String {
-    let mut value = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if stays(byte) {
-            value.push(char::from(byte));
-        } else {
-            value.extend(['%', hex(byte >> 4), hex(byte & 0xf)]);
-        }
-    }
-    value
-}
-
-fn hex(digit: u8) -> char {
-    char::from_digit(digit.into(), 16).expect("a hexadecimal digit").to_ascii_uppercase()
 }
 
 #[cfg(test)]

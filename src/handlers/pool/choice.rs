@@ -1,10 +1,6 @@
 //! Which pool runs the jobs of a type, as the configuration file writes it: a name, or a pool of the type's own.
 
-use std::fmt;
-
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::PoolConfig;
 use crate::job::PoolName;
@@ -20,30 +16,12 @@ pub enum PoolChoice {
     Own(Box<PoolConfig>),
 }
 
-impl<'de> Deserialize<'de> for PoolChoice {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(ChoiceVisitor)
-    }
-}
-
-struct ChoiceVisitor;
-
-impl<'de> Visitor<'de> for ChoiceVisitor {
-    type Value = PoolChoice;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("the name of a pool or a table")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<PoolChoice, E> {
-        name.parse().map(PoolChoice::Named).map_err(E::custom)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<PoolChoice, A::Error> {
-        let config = PoolConfig::deserialize(MapAccessDeserializer::new(table))?;
-        Ok(PoolChoice::Own(Box::new(config)))
-    }
-}
+text_or_table!(
+    PoolChoice,
+    "the name of a pool or a table",
+    |name: &str| name.parse().map(PoolChoice::Named),
+    |config| PoolChoice::Own(Box::new(config))
+);
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::message::Ready;
-use crate::handlers::process::Template;
+use crate::handlers::process::runs_programs;
 use crate::job::number::{count, some_count};
 use crate::job::{ErrorRules, OutOfBounds, bounds, duration, size};
 
@@ -32,118 +32,86 @@ pub enum PoolStart {
     Eager,
 }
 
-/// How a pool of long-lived programs is run; `docs/pools.md` describes what they read and write.
-///
-/// ```
-/// use streamfleet::handlers::{Pool, PoolConfig, PoolStart};
-///
-/// # fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let config = PoolConfig::new(["php", "worker.php"]).processes(8).max_jobs(1000).start(PoolStart::Eager);
-/// let pool = Pool::new("php".parse()?, config)?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct PoolConfig {
-    /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
-    /// child's `PATH`.
-    pub command: Vec<String>,
-    /// The programs' working directory; default: the worker's. A relative path to the program is resolved here.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub directory: Option<PathBuf>,
-    /// Variables that the programs get from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
-    /// and `TMPDIR`.
-    pub pass_env: Vec<String>,
-    /// Variables with fixed values. They override the worker's.
-    pub env: BTreeMap<String, String>,
-    /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
-    /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`. From the first start on, only root can
-    /// read the memory of the worker's process, and a crash of it leaves no core dump.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub user: Option<String>,
-    /// The group in place of that user's own, by name or number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub group: Option<String>,
-    /// How many programs run at most; 1 to 1000, default 4.
-    #[serde(deserialize_with = "count")]
-    pub processes: usize,
-    /// How many jobs a program gets at once, if it wants as many; 1 to 10,000, default 1.
-    #[serde(deserialize_with = "count")]
-    pub inflight: usize,
-    /// How many more jobs a program gets while it works on those, if it takes as many; at most 1000, default 0. This is for
-    /// jobs of less than a millisecond: a job waits until the program is done with those before it. Its timeout counts from
-    /// then on.
-    #[serde(deserialize_with = "count")]
-    pub ahead: usize,
-    /// When programs start; default: on demand.
-    pub start: PoolStart,
-    /// How long a program may take from its start to its `ready`; 100 ms to 10 min, default 10 s.
-    #[serde(with = "duration")]
-    pub start_timeout: Duration,
-    /// After this many jobs, a program is replaced; at least 1, default: never.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub max_jobs: Option<u64>,
-    /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
-    #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
-    pub max_lifetime: Option<Duration>,
-    /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked every second, and
-    /// after a job, unless that was within the last 20 ms; its own children do not count.
-    #[serde(with = "size", skip_serializing_if = "Option::is_none")]
-    pub max_memory: Option<u64>,
-    /// A program that has had no job for this long ends, if programs start on demand; 1 s to 365 d, default 10 min.
-    #[serde(with = "duration")]
-    pub idle: Duration,
-    /// How long a program may take to end after it was asked to, before SIGKILL; default 5 s, at most 1 h.
-    #[serde(with = "duration")]
-    pub grace: Duration,
-    /// What follows from errors, by the classes that the programs report, for all types of the pool. A type's own rules
-    /// replace those with the same names.
-    #[serde(skip_serializing_if = "ErrorRules::is_empty")]
-    pub errors: ErrorRules,
-    /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
-    #[serde(with = "size::known")]
-    pub max_line: u64,
-}
-
-impl Default for PoolConfig {
-    fn default() -> Self {
-        Self {
-            command: Vec::new(),
-            directory: None,
-            pass_env: Vec::new(),
-            env: BTreeMap::new(),
-            user: None,
-            group: None,
-            processes: 4,
-            inflight: 1,
-            ahead: 0,
-            start: PoolStart::Demand,
-            start_timeout: Duration::from_secs(10),
-            max_jobs: None,
-            max_lifetime: None,
-            max_memory: None,
-            idle: Duration::from_secs(600),
-            grace: Duration::from_secs(5),
-            errors: ErrorRules::default(),
-            max_line: 16 * 1024 * 1024,
-        }
+with_defaults! {
+    /// How a pool of long-lived programs is run; `docs/pools.md` describes what they read and write.
+    ///
+    /// ```
+    /// use streamfleet::handlers::{Pool, PoolConfig, PoolStart};
+    ///
+    /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = PoolConfig::new(["php", "worker.php"]).processes(8).max_jobs(1000).start(PoolStart::Eager);
+    /// let pool = Pool::new("php".parse()?, config)?;
+    /// # Ok(()) }
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct PoolConfig {
+        /// The program and its arguments, run as they are, without a shell. A name without a slash is looked up in the
+        /// child's `PATH`.
+        pub command: Vec<String> = Vec::new(),
+        /// The programs' working directory; default: the worker's. A relative path to the program is resolved here.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub directory: Option<PathBuf> = None,
+        /// Variables that the programs get from the worker's environment, besides `PATH`, `HOME`, `LANG`, `LC_ALL`, `TZ`
+        /// and `TMPDIR`.
+        pub pass_env: Vec<String> = Vec::new(),
+        /// Variables with fixed values. They override the worker's.
+        pub env: BTreeMap<String, String> = BTreeMap::new(),
+        /// The user as whom the program runs, by name or number, with its groups and its `HOME`; default: the worker's. The worker
+        /// needs the right to switch: it runs as root, or has `CAP_SETUID`, `CAP_SETGID` and `CAP_KILL`. From the first start on, only root can
+        /// read the memory of the worker's process, and a crash of it leaves no core dump.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub user: Option<String> = None,
+        /// The group in place of that user's own, by name or number.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub group: Option<String> = None,
+        /// How many programs run at most; 1 to 1000, default 4.
+        #[serde(deserialize_with = "count")]
+        pub processes: usize = 4,
+        /// How many jobs a program gets at once, if it wants as many; 1 to 10,000, default 1.
+        #[serde(deserialize_with = "count")]
+        pub inflight: usize = 1,
+        /// How many more jobs a program gets while it works on those, if it takes as many; at most 1000, default 0. This is for
+        /// jobs of less than a millisecond: a job waits until the program is done with those before it. Its timeout counts from
+        /// then on.
+        #[serde(deserialize_with = "count")]
+        pub ahead: usize = 0,
+        /// When programs start; default: on demand.
+        pub start: PoolStart = PoolStart::Demand,
+        /// How long a program may take from its start to its `ready`; 100 ms to 10 min, default 10 s.
+        #[serde(with = "duration")]
+        pub start_timeout: Duration = Duration::from_secs(10),
+        /// After this many jobs, a program is replaced; at least 1, default: never.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub max_jobs: Option<u64> = None,
+        /// After this time, minus up to a tenth at random, a program is replaced; 1 s to 365 d, default: never.
+        #[serde(with = "duration::some", skip_serializing_if = "Option::is_none")]
+        pub max_lifetime: Option<Duration> = None,
+        /// When a program has this many bytes in RAM, it is replaced; at least 1 MiB, default: never. Checked every second, and
+        /// after a job, unless that was within the last 20 ms; its own children do not count.
+        #[serde(with = "size", skip_serializing_if = "Option::is_none")]
+        pub max_memory: Option<u64> = None,
+        /// A program that has had no job for this long ends, if programs start on demand; 1 s to 365 d, default 10 min.
+        #[serde(with = "duration")]
+        pub idle: Duration = Duration::from_secs(600),
+        /// How long a program may take to end after it was asked to, before SIGKILL; default 5 s, at most 1 h.
+        #[serde(with = "duration")]
+        pub grace: Duration = Duration::from_secs(5),
+        /// What follows from errors, by the classes that the programs report, for all types of the pool. A type's own rules
+        /// replace those with the same names.
+        #[serde(skip_serializing_if = "ErrorRules::is_empty")]
+        pub errors: ErrorRules = ErrorRules::default(),
+        /// The longest line that a program may write, in bytes; 1 KiB to 64 MiB, default 16 MiB.
+        #[serde(with = "size::known")]
+        pub max_line: u64 = 16 * 1024 * 1024,
     }
 }
+
+runs_programs!(PoolConfig, "pool", reserved);
 
 impl PoolConfig {
-    /// Returns how to run programs with these arguments, as they are, without a shell.
-    pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self { command: command.into_iter().map(Into::into).collect(), ..Self::default() }
-    }
-
     setters! {
-        directory: impl Into<PathBuf> => Some(directory.into());
-        pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
-        env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
-            env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        user: impl Into<String> => Some(user.into());
-        group: impl Into<String> => Some(group.into());
         processes: usize;
         inflight: usize;
         ahead: usize;
@@ -153,7 +121,6 @@ impl PoolConfig {
         max_lifetime: impl Into<Option<Duration>> => max_lifetime.into();
         max_memory: impl Into<Option<u64>> => max_memory.into();
         idle: Duration;
-        grace: Duration;
         errors: ErrorRules;
         max_line: u64;
     }
@@ -179,11 +146,6 @@ impl PoolConfig {
         self.template().validate().into_iter().chain(own).chain(errors).collect()
     }
 
-    /// Returns why the program cannot be started on this machine: no executable file has its name.
-    pub fn missing_program(&self) -> Option<String> {
-        self.template().missing_program()
-    }
-
     /// Returns what a program that greets like this leaves unused, with what to do.
     pub(super) fn unused_by(&self, ready: &Ready) -> Vec<String> {
         let mut remarks = Vec::new();
@@ -204,20 +166,6 @@ impl PoolConfig {
     /// Returns how many jobs its programs have at once at most.
     pub(crate) fn places(&self) -> usize {
         self.processes.saturating_mul(self.inflight.saturating_add(self.ahead))
-    }
-
-    pub(super) fn template(&self) -> Template<'_> {
-        Template {
-            handler: "pool",
-            command: &self.command,
-            directory: self.directory.as_deref(),
-            pass_env: &self.pass_env,
-            env: &self.env,
-            user: self.user.as_deref(),
-            group: self.group.as_deref(),
-            grace: self.grace,
-            reserved,
-        }
     }
 }
 

@@ -193,6 +193,17 @@ impl Pool {
         Ok(self.shared.config.unused_by(&ready))
     }
 
+    /// Starts one program and has it say what the types of its handlers need. Returns the last line that it writes, which is JSON.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, for people.
+    #[doc(hidden)]
+    pub async fn describe(&self) -> Result<Vec<u8>, String> {
+        let described = program::Program::describe(&self.shared).await;
+        described.map(|line| line.to_vec()).map_err(|fault| fault.to_string())
+    }
+
     /// Runs the programs until `stop` is cancelled and all of them have ended. New ones replace them whenever `requests` grows.
     /// If the program and the configuration contradict each other from the start, the reason goes to `refusals`.
     pub(crate) async fn supervise(

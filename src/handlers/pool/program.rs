@@ -71,25 +71,8 @@ pub(super) enum Fault {
 impl Program {
     /// Starts the program and exchanges greetings. If this is dropped, the program is killed.
     pub(super) async fn start(pool: &Shared) -> Result<(Self, Ready), Fault> {
-        let (config, name) = (&pool.config, &pool.name);
-        let mut invocation = config.template().invocation(&pool.setting);
-        invocation.set("STREAMFLEET_POOL", name.as_str());
-        invocation.set("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
-        let started = on_the_thread(invocation.user(), move || Leader::spawn(&invocation, None)).await;
-        let mut leader = started.map_err(|error| Fault::Failed(config.template().not_started(&error)))?;
-        let outputs = leader.take_outputs();
-        let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {
-            return Err(Fault::Failed("the program has no pipes".to_owned()));
-        };
-        let words = Words::new(stderr, name.clone());
-        let words =
-            words.map_err(|error| Fault::Failed(format!("its standard error cannot be read: {error}")))?;
-        let (words, mut reading) = (Arc::new(words), JoinSet::new());
-        let read = Arc::clone(&words);
-        reading.spawn(async move { read.read_all().await });
-        let longest = usize::try_from(config.max_line).unwrap_or(usize::MAX);
-        let lines = Lines { pipe: stdout, buffer: BytesMut::new(), searched: 0, longest };
-        let mut program = Self { leader, stdin: Some(stdin), lines, words, reading };
+        let config = &pool.config;
+        let mut program = Self::spawn(pool, None).await?;
         let by = Instant::now() + config.start_timeout;
         let fault = match timeout_at(by, program.greet(pool)).await {
             Ok(Ok(ready)) => return Ok((program, ready)),
@@ -104,6 +87,70 @@ impl Program {
             }
         };
         Err(program.given_up(fault, config.template().hint()).await)
+    }
+
+    /// Has the program say what the types of its handlers need, and end. Returns the last line that it writes.
+    pub(super) async fn describe(pool: &Shared) -> Result<Bytes, Fault> {
+        let config = &pool.config;
+        let mut program = Self::spawn(pool, Some(("STREAMFLEET_DESCRIBE", "1"))).await?;
+        program.stdin = None;
+        let by = Instant::now() + config.start_timeout;
+        let fault = match timeout_at(by, program.last_line()).await {
+            Ok(Ok(last)) => {
+                timeout_at(by, program.leader.exited()).await.ok();
+                let (status, words) = program.end().await;
+                let how = match status {
+                    Ok(status) if status.success() => return Ok(last),
+                    Ok(status) => status.to_string(),
+                    Err(error) => error.to_string(),
+                };
+                let how = format!("the program cannot say what its types need ({how})");
+                return Err(Fault::Failed(error_text(&how, &words.all)));
+            }
+            Ok(Err(why)) => unexpected(&why),
+            Err(_late) => {
+                let limit = crate::job::format_duration(config.start_timeout);
+                Fault::Failed(format!("the program did not end within {limit}"))
+            }
+        };
+        Err(program.given_up(fault, config.template().hint()).await)
+    }
+
+    /// Reads its output to the end.
+    async fn last_line(&mut self) -> Result<Bytes, String> {
+        let mut last = Bytes::new();
+        while let Some(line) = self.lines.next().await? {
+            if !line.is_empty() {
+                last = line;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Starts the program, with one more variable.
+    async fn spawn(pool: &Shared, variable: Option<(&str, &str)>) -> Result<Self, Fault> {
+        let (config, name) = (&pool.config, &pool.name);
+        let mut invocation = config.template().invocation(&pool.setting);
+        invocation.set("STREAMFLEET_POOL", name.as_str());
+        invocation.set("STREAMFLEET_PROTOCOL", PROTOCOL.to_string());
+        if let Some((name, value)) = variable {
+            invocation.set(name, value);
+        }
+        let started = on_the_thread(invocation.user(), move || Leader::spawn(&invocation, None)).await;
+        let mut leader = started.map_err(|error| Fault::Failed(config.template().not_started(&error)))?;
+        let outputs = leader.take_outputs();
+        let (Some(stdin), Some((stdout, stderr))) = (leader.take_stdin(), outputs) else {
+            return Err(Fault::Failed("the program has no pipes".to_owned()));
+        };
+        let words = Words::new(stderr, name.clone());
+        let words =
+            words.map_err(|error| Fault::Failed(format!("its standard error cannot be read: {error}")))?;
+        let (words, mut reading) = (Arc::new(words), JoinSet::new());
+        let read = Arc::clone(&words);
+        reading.spawn(async move { read.read_all().await });
+        let longest = usize::try_from(config.max_line).unwrap_or(usize::MAX);
+        let lines = Lines { pipe: stdout, buffer: BytesMut::new(), searched: 0, longest };
+        Ok(Self { leader, stdin: Some(stdin), lines, words, reading })
     }
 
     async fn greet(&mut self, pool: &Shared) -> Result<Ready, Fault> {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::job::jittered;
+use crate::job::{doubled, jittered};
 
 /// The pause after the first failure.
 const SHORTEST: Duration = Duration::from_millis(200);
@@ -21,7 +21,7 @@ const FAILING_FOR: Duration = Duration::from_secs(120);
 pub(super) struct Restarts {
     failures: u32,
     last: Option<Instant>,
-    not_before: Option<Instant>,
+    pub(super) not_before: Option<Instant>,
     /// Why none serves, and whether the program that said so had been ready.
     fault: Option<(String, bool)>,
 }
@@ -34,7 +34,7 @@ impl Restarts {
         if self.not_before.is_some_and(|until| until > now) {
             return;
         }
-        let pause = SHORTEST.saturating_mul(1 << self.failures.min(10)).min(LONGEST);
+        let pause = doubled(SHORTEST, self.failures, LONGEST);
         self.failures = self.failures.saturating_add(1);
         self.not_before = Some(now + jittered(pause, 0.5..1.0, roll));
     }
@@ -76,11 +76,6 @@ impl Restarts {
         let is_recent = self.last.is_some_and(|last| now.saturating_duration_since(last) < FAILING_FOR);
         self.failures >= MANY && is_recent
     }
-
-    /// Returns the instant before which no program should start.
-    pub(super) fn not_before(&self) -> Option<Instant> {
-        self.not_before
-    }
 }
 
 #[cfg(test)]
@@ -93,16 +88,16 @@ mod tests {
         let mut pauses = Vec::new();
         for _ in 0..12 {
             restarts.failed(now, 1.0);
-            let until = restarts.not_before().unwrap();
+            let until = restarts.not_before.unwrap();
             pauses.push(until.duration_since(now));
             now = until;
         }
         assert_eq!(pauses[..3], [200, 400, 800].map(Duration::from_millis));
         assert_eq!(pauses.last(), Some(&LONGEST));
         restarts.succeeded();
-        assert_eq!(restarts.not_before(), None);
+        assert_eq!(restarts.not_before, None);
         restarts.failed(now, 0.0);
-        assert_eq!(restarts.not_before(), Some(now + SHORTEST / 2));
+        assert_eq!(restarts.not_before, Some(now + SHORTEST / 2));
     }
 
     #[test]
@@ -117,7 +112,7 @@ mod tests {
         restarts.ready(now);
         assert_eq!(restarts.fault(now, false), None);
         for _ in 0..MANY {
-            now = restarts.not_before().unwrap();
+            now = restarts.not_before.unwrap();
             restarts.failed(now, 1.0);
             restarts.note_crash("killed", now);
             restarts.ready(now);
@@ -132,8 +127,8 @@ mod tests {
     fn programs_that_fail_together_count_once() {
         let (mut restarts, now) = (Restarts::default(), Instant::now());
         restarts.failed(now, 1.0);
-        let first = restarts.not_before();
+        let first = restarts.not_before;
         (0..100).for_each(|_| restarts.failed(now, 1.0));
-        assert_eq!(restarts.not_before(), first);
+        assert_eq!(restarts.not_before, first);
     }
 }

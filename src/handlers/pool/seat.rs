@@ -117,7 +117,7 @@ impl Seating {
                     Ok(()) = requests.changed() => return Starting::new(slots, 1),
                 },
             };
-            let not_before = self.pool.restarts().not_before();
+            let not_before = self.pool.restarts().not_before;
             if let Some(at) = not_before {
                 tokio::select! {
                     () = sleep_until(at.into()) => {}

@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
                 self.fill();
             }
             let wish = self.wish();
-            if taking.as_ref().map(Taking::is_ahead) != wish.map(|wish| wish != Wish::Begin) {
+            if taking.as_ref().map(|taking| taking.is_ahead) != wish.map(|wish| wish != Wish::Begin) {
                 // A wake-up that it may have had goes to another program.
                 taking = wish.map(|wish| Taking::new(slots, program, wish));
             }

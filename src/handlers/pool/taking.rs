@@ -19,7 +19,8 @@ pub(super) enum Wish {
 
 /// A program that waits for a job.
 pub(super) struct Taking<'a> {
-    is_ahead: bool,
+    /// Whether the program will begin the job after those that it has.
+    pub(super) is_ahead: bool,
     request: BoxFuture<'a, Option<Request>>,
 }
 
@@ -31,11 +32,6 @@ impl<'a> Taking<'a> {
             Wish::Ahead(until) => (true, Box::pin(slots.take_ahead(program, until))),
         };
         Self { is_ahead, request }
-    }
-
-    /// Returns true if the program will begin the job after those that it has.
-    pub(super) fn is_ahead(&self) -> bool {
-        self.is_ahead
     }
 }
 

@@ -190,12 +190,12 @@ impl Start<'_> {
         let Image { paths, arguments, script, environment, .. } = &mut *self.image;
         let (mut error, mut is_denied) = (Errno::NOENT, false);
         for path in &*paths {
-            error = execute(path, arguments.pointers(), environment.pointers());
+            error = execute(path, &arguments.pointers, &environment.pointers);
             if error == Errno::NOEXEC
                 && let Some(name) = script.get_mut(1)
             {
                 *name = path.as_ptr();
-                error = execute(SHELL, script, environment.pointers());
+                error = execute(SHELL, script, &environment.pointers);
             }
             match error {
                 Errno::ACCESS => is_denied = true,

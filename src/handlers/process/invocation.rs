@@ -104,7 +104,8 @@ pub(super) struct Image {
 
 /// An array of pointers to strings that ends with a null pointer. It owns the strings.
 pub(super) struct Strings {
-    pointers: Vec<*const c_char>,
+    /// The pointers, of which the last is null.
+    pub(super) pointers: Vec<*const c_char>,
     _owned: Vec<CString>,
 }
 
@@ -112,11 +113,6 @@ impl Strings {
     fn new(strings: Vec<CString>) -> Self {
         let pointers = strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect();
         Self { pointers, _owned: strings }
-    }
-
-    /// The pointers, of which the last is null.
-    pub(super) fn pointers(&self) -> &[*const c_char] {
-        &self.pointers
     }
 }
 

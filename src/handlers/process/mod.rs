@@ -17,4 +17,4 @@ pub(crate) use invocation::Invocation;
 pub(crate) use leader::Leader;
 pub(crate) use search::find_program;
 pub(crate) use spawner::on_the_thread;
-pub(super) use template::{Setting, Template};
+pub(super) use template::{Setting, Template, runs_programs};

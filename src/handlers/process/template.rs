@@ -24,6 +24,50 @@ const ALSO_OWN: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
 /// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);
 
+/// Implements what the configurations of handlers that run programs share: `new`, setters, `missing_program` and `template`.
+macro_rules! runs_programs {
+    ($config:ident, $handler:literal, $reserved:path) => {
+        impl $config {
+            /// Returns how to run a program with these arguments, as they are, without a shell.
+            pub fn new(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
+                Self { command: command.into_iter().map(Into::into).collect(), ..Self::default() }
+            }
+
+            setters! {
+                directory: impl Into<PathBuf> => Some(directory.into());
+                pass_env: impl IntoIterator<Item = impl Into<String>> => pass_env.into_iter().map(Into::into).collect();
+                env: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)> =>
+                    env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+                user: impl Into<String> => Some(user.into());
+                group: impl Into<String> => Some(group.into());
+                grace: Duration;
+            }
+
+            /// Returns why the program cannot be started on this machine: no executable file has its name. A worker only notices
+            /// when it starts the program, and that is an ordinary failure of the job.
+            pub fn missing_program(&self) -> Option<String> {
+                self.template().missing_program()
+            }
+
+            pub(super) fn template(&self) -> $crate::handlers::process::Template<'_> {
+                $crate::handlers::process::Template {
+                    handler: $handler,
+                    command: &self.command,
+                    directory: self.directory.as_deref(),
+                    pass_env: &self.pass_env,
+                    env: &self.env,
+                    user: self.user.as_deref(),
+                    group: self.group.as_deref(),
+                    grace: self.grace,
+                    reserved: $reserved,
+                }
+            }
+        }
+    };
+}
+
+pub(in crate::handlers) use runs_programs;
+
 /// What a configuration says about a program.
 pub(in crate::handlers) struct Template<'a> {
     /// The name of the handler, with which the keys of problems begin.

@@ -62,6 +62,7 @@ impl LostJob {
                 tracking,
                 retention: context.retention,
                 result: None,
+                fields: false,
             },
             ran: summary(&self.silent),
         }

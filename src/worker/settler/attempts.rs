@@ -203,7 +203,8 @@ impl Settler {
         let policy = self.policies.of(&taken.job.job_type);
         let tracking = taken.job.tracking(policy, self.tracking);
         let (record, has_steps) = (finished.tracked, finished.has_steps);
-        let keep = KeepRecord { record, has_steps, tracking, retention: self.retention, result };
+        let (retention, fields) = (self.retention, self.journal_fields);
+        let keep = KeepRecord { record, has_steps, tracking, retention, result, fields };
         let ran = AttemptSummary {
             elapsed: finished.elapsed,
             outcome: outcome_name(&finished.outcome),

@@ -257,9 +257,13 @@ fn a_deleted_queue_leaves_no_key_and_others_keep_theirs() {
     );
     let plan = json(&server, &["queues", "delete", "default", "--dry-run"]);
     assert_eq!((&plan["waiting"], &plan["running"], &plan["keys"]), (&699.into(), &1.into(), &0.into()));
-    let before = keys(&server, "default").len();
+    let before = keys(&server, "default");
+    // The receipts of calls expire by themselves.
+    let stays = |key: &&String| server.cmd(&["PTTL", key]) == Reply::Int(-1);
+    let least = before.iter().filter(stays).count();
     let deleted = json(&server, &[&delete[..], &["--force"]].concat());
-    assert_eq!(deleted["keys"], before);
+    let deleted = usize::try_from(deleted["keys"].as_u64().unwrap()).unwrap();
+    assert!((least..=before.len()).contains(&deleted), "{deleted} of {}", before.len());
     assert_eq!((keys(&server, "default"), keys(&server, "default2").len()), (Vec::<String>::new(), 1));
     let notes = json(&server, &["audit", "--deletions"])["items"].clone();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! `config check` and `config show`.
+//! `config check`, `config show` and `config from-handlers`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -193,4 +193,61 @@ fn a_worker_that_must_not_switch_users_and_a_user_that_nobody_knows_are_reported
     let told = "pools.py: the handler's configuration is not valid: pool.user: this process, of the user 65534, must not run programs \
                 as another user: start it as root, or with the capabilities CAP_SETUID, CAP_SETGID and CAP_KILL, or leave `user` out";
     assert!(output.stdout.contains(told), "{output:?}");
+}
+
+/// A program of a pool that only says what its types need, after something else.
+const DESCRIBED: &str = r#"[pools.php]
+command = ["sh", "-c", '''
+  [ "$STREAMFLEET_DESCRIBE" = 1 ] || exit 3
+  echo booted
+  echo '{"type":"handlers","protocol":1,"types":{"mail.send":{"max_attempts":4,"timeout":"30s"},"report":{}},"more":1}'
+''']
+"#;
+
+/// One whose type has a pool of its own.
+const OWN: &str = r#"[types.report]
+handler.pool = { command = ["sh", "-c", '''echo '{"type":"handlers","types":{"report":{"max_attempts":2}}}' '''] }
+"#;
+
+#[test]
+fn the_options_of_handlers_become_sections() {
+    let output = config(&["from-handlers"], &format!("{DESCRIBED}{OWN}"));
+    assert_eq!(output.code, Some(0), "{output:?}");
+    insta::assert_snapshot!(output.stdout, @r#"
+    [types."mail.send"]
+    handler = { pool = "php" }
+    max_attempts = 4
+    timeout = "30s"
+
+    [types."report"]
+    handler = { pool = "php" }
+
+    [types."report"]
+    max_attempts = 2
+    "#);
+    // What is printed is a configuration.
+    let only = config(&["from-handlers", "--pool", "php"], DESCRIBED).stdout;
+    let output = config(&["check", "--without-pools"], &format!("{DESCRIBED}{only}"));
+    assert_eq!(
+        (output.code, output.stdout.as_str()),
+        (Some(0), "the configuration is valid\n"),
+        "{output:?}"
+    );
+    let found = config(&["from-handlers", "-o", "json"], DESCRIBED).stdout;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["php"]["types"]["mail.send"]["max_attempts"], 4);
+}
+
+#[test]
+fn programs_that_do_not_say_their_options_are_named() {
+    let told = |script: &str, flags: &[&str]| {
+        let toml = format!("[pools.php]\nstart_timeout = \"2s\"\ncommand = [\"sh\", \"-c\", '{script}']\n");
+        let output = config(&[&["from-handlers"], flags].concat(), &toml);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(2), ""), "{output:?}");
+        output.stderr
+    };
+    assert!(told("echo no class >&2; exit 1", &[]).contains("no class"));
+    assert!(told("echo hello", &[]).contains("too old"));
+    assert!(told("cat; exec sleep 60", &[]).contains("did not end within 2s"));
+    assert!(told("exit", &["--pool", "node"]).contains("no pool node"));
 }

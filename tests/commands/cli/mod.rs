@@ -27,6 +27,7 @@ mod reproduce;
 mod secrets;
 mod stats;
 mod stopping;
+mod takeover;
 mod top;
 mod worker;
 mod workers;

@@ -62,11 +62,32 @@ fn types_are_listed_with_how_long_they_waited_and_ran() {
 }
 
 #[test]
+fn how_long_jobs_waited_and_ran_is_listed_over_time() {
+    let server = RedisServer::start();
+    add_types(&server);
+    let listed = json(&server, &["stats", "mail", "--durations", "--since", "20m"]);
+    let windows = listed["items"].as_array().unwrap();
+    let runs: u64 = windows.iter().map(|window| window["run"]["count"].as_u64().unwrap()).sum();
+    let types = json(&server, &["stats", "mail", "--types", "--since", "20m"]);
+    let of_types =
+        types["items"].as_array().unwrap().iter().map(|each| each["run"]["count"].as_u64().unwrap());
+    assert_eq!((runs, &listed["window_ms"]), (of_types.sum(), &(10 * MINUTE).into()));
+    assert!(windows.iter().all(|window| window["at_ms"].as_u64().unwrap() % (10 * MINUTE) == 0), "{listed}");
+    let day = json(&server, &["stats", "mail", "--durations", "--since", "24h"]);
+    assert_eq!(day["window_ms"], 60 * MINUTE);
+    let shown = stdout_of(&server, &["stats", "mail", "--durations"]);
+    assert!(shown.contains("run p95") && shown.contains("10m each"), "{shown}");
+}
+
+#[test]
 fn a_queue_without_statistics_says_so_and_an_unknown_one_exits_with_4() {
     let server = RedisServer::start();
     server.cmd(&["XADD", "sf:{mail}:jobs", "*", "type", "mail.send"]);
     assert!(stdout_of(&server, &["stats", "mail"]).starts_with("there are no samples of the queue mail"));
     assert!(stdout_of(&server, &["stats", "mail", "--types"]).starts_with("no jobs of the queue mail"));
+    assert!(
+        stdout_of(&server, &["stats", "mail", "--durations"]).starts_with("no attempts of the queue mail")
+    );
     assert_eq!(sf(&server, &["stats", "male"]).code, Some(4));
     assert_eq!(sf(&server, &["stats", "mail", "--since", "25h"]).code, Some(2));
 }

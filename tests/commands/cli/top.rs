@@ -69,7 +69,7 @@ fn somebody_pauses_a_queue_opens_a_job_drains_a_worker_and_quits() {
     sees(&terminal, &name);
     terminal.press("D");
     sees(&terminal, &format!("Drain {name}"));
-    terminal.press("its disk\r");
+    terminal.press("\rits disk\r");
     sees(&terminal, "was asked to drain");
     until("the worker to be drained", SOON, || worker()["state"] == "drained");
     let notes = json(&server, &["audit", "--who", "ann"]);
@@ -79,6 +79,73 @@ fn somebody_pauses_a_queue_opens_a_job_drains_a_worker_and_quits() {
     terminal.press("q");
     assert_eq!(top.wait_exit(SOON).code(), Some(0));
     until("the terminal to be given back", SOON, || terminal.is_given_back());
+}
+
+#[test]
+fn somebody_takes_back_an_edit_and_replays_a_dead_job() {
+    let server = RedisServer::start();
+    let args = ["--config", "{config}", "--redis", &server.url(), "worker"];
+    let _worker = Launch::new(&args).config(CONFIG).start();
+    // It has expired: whenever a worker takes it, it dies.
+    server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "note", "id", "order-8", "expires_at_ms", "1000"]);
+    let dead = || json(&server, &["dead", "list"])["items"].as_array().unwrap().len();
+    until("the job to die", SOON, || dead() == 1);
+    let edited = sf(&server, &["dead", "edit", "order-8", "--set", "h.tenant=9"]);
+    assert_eq!(edited.code, Some(0), "{edited:?}");
+    let terminal = Terminal::open(100, 30);
+    let top = top(&server, &terminal);
+
+    terminal.press("2");
+    sees(&terminal, "order-8");
+    terminal.press("\r");
+    sees(&terminal, "u takes all edits back");
+    terminal.press("u");
+    sees(&terminal, "Take back all edits of the dead letter of the job order-8");
+    terminal.press("the wrong tenant\r");
+    sees(&terminal, "the edits of order-8 are taken back");
+    until("the page to show no edit", SOON, || !terminal.shows("u takes all edits back"));
+    terminal.press("r");
+    sees(&terminal, "Replay the job order-8");
+    terminal.press("again\r");
+    sees(&terminal, "order-8 runs again");
+    let notes = json(&server, &["audit", "--who", "ann"]);
+    let noted: Vec<_> = notes["items"].as_array().unwrap().iter().map(|note| note["what"].clone()).collect();
+    assert_eq!(noted, ["dead replay", "dead edit"], "{notes}");
+    terminal.press("q");
+    assert_eq!(top.wait_exit(SOON).code(), Some(0));
+}
+
+#[test]
+fn somebody_moves_the_jobs_of_a_queue_after_a_plan_and_sees_who_did_it() {
+    let server = RedisServer::start();
+    for (queue, id) in [("bulk", "a"), ("default", "b"), ("default", "c")] {
+        sf(&server, &["enqueue", "note", "--queue", queue, "--id", id, "--delay", "1h"]);
+    }
+    let terminal = Terminal::open(100, 30);
+    let top = top(&server, &terminal);
+    sees(&terminal, "Redis uses ");
+    terminal.press("G");
+    terminal.press("m");
+    sees(&terminal, "Move the jobs of the queue default");
+    terminal.press("b\t");
+    sees(&terminal, "to which queue: bulk");
+    terminal.press("\rit delays the others\r");
+    sees(&terminal, "Move 2 jobs of the queue default to bulk (2 note)");
+    terminal.press("\r");
+    sees(&terminal, "moves them; 7 lists tasks");
+    let task = json(&server, &["tasks", "list", "--queue", "default"])["items"][0].clone();
+    assert_eq!((&task["kind"], &task["to"], &task["who"]), (&"move".into(), &"bulk".into(), &"ann".into()));
+
+    terminal.press("a");
+    sees(&terminal, "it delays the others");
+    terminal.press("/who=bob\r");
+    sees(&terminal, "nothing is here");
+    terminal.press(":job b\r");
+    sees(&terminal, "scheduled");
+    terminal.press(":job gone\r");
+    sees(&terminal, "no queue has a record of the job gone");
+    terminal.press("q");
+    assert_eq!(top.wait_exit(SOON).code(), Some(0));
 }
 
 #[test]

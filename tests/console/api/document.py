@@ -14,6 +14,7 @@ NEEDED = {
     ("get", "/api/v1/queues/{queue}/types"),
     ("get", "/api/v1/queues/{queue}/stats"),
     ("get", "/api/v1/queues/{queue}/stats/types"),
+    ("get", "/api/v1/queues/{queue}/stats/durations"),
     ("delete", "/api/v1/queues/{queue}"),
     ("post", "/api/v1/queues/{queue}/purge"),
     ("post", "/api/v1/queues/{queue}/pause"),

@@ -89,6 +89,7 @@ def measures(api):
     if len(samples.json["items"]) < 50 or not any(each["done"] for each in samples.json["items"]):
         yield f"the samples are {samples.content[:300]!r}"
     yield from wanted(api.call("get", f"{QUEUE}/stats/types", queue="orders"), 200, queue="orders")
+    yield from wanted(api.call("get", f"{QUEUE}/stats/durations", queue="orders"), 200, queue="orders")
     yield from problem(api.call("get", f"{QUEUE}/stats", queue="orders", since="25h"), 422, "query.since")
 
 

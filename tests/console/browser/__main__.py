@@ -1,10 +1,11 @@
-"""python3 -m browser PROGRAM REDIS-SERVER CHROMIUM AXE [--quick] [--large N] [--pictures FOLDER] [--failures FOLDER]: uses the console as
-people do, in a real Chromium, with a real fleet.
+"""python3 -m browser PROGRAM REDIS-SERVER CHROMIUM AXE [--quick] [--large N] [--situations N] [--pictures FOLDER] [--failures FOLDER]: uses
+the console as people do, in a real Chromium, with a real fleet.
 
 Every page is looked at in two languages, at four widths and in two themes; every action is done through its form; sessions end, Redis goes
 and comes back, and many jobs wait. Prints one line per check. The exit code is 1 if a check fails. With --quick, every page is opened once,
-and looked at at two widths. With --large, only what depends on the number of jobs is checked, while N of them wait. With --pictures, the
-pictures of the documentation are saved, and with --failures, a picture of each page that fails.
+and looked at at two widths. With --large, only what depends on the number of jobs is checked, while N of them wait. With --situations, twelve
+situations of a night on call are solved while N mails wait, by the console and by `top`. With --pictures, the pictures of the documentation
+are saved, and with --failures, a picture of each page that fails.
 """
 
 import argparse
@@ -19,8 +20,9 @@ from playwright.sync_api import Error, sync_playwright
 from proof.process import Programs, Wrong
 from stage.fleet import Stage
 from stage.lines import Lines
+from stage.night import Night
 
-from . import actions, large, look, outages, people
+from . import actions, large, look, outages, people, situations
 from .axe import Axe
 from .pages import Pages
 from .watch import Watch
@@ -94,6 +96,7 @@ def check_all(visit):
     look.links_lead(visit, links)
     look.without_scripts(visit)
     people.viewer(visit, every)
+    people.reader(visit, every)
     people.submitter(visit, every)
     people.two_operators(visit)
     people.session_ends(visit)
@@ -106,15 +109,19 @@ def check_all(visit):
 def check(lines, given, folder):
     with Programs(folder) as programs, sync_playwright() as driver:
         try:
-            stage = Stage(programs, given.program.resolve(), given.server)
-            if not given.large:
+            stage = (Night if given.situations else Stage)(programs, given.program.resolve(), given.server)
+            if given.situations:
+                stage.fill(given.situations)
+            elif not given.large:
                 stage.fill()
             # Nothing but this machine has an address, so a request elsewhere fails as well as being reported.
             nowhere = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
             browser = driver.chromium.launch(executable_path=given.chromium, args=[nowhere, "--font-render-hinting=none"])
             print(f"      Chromium {browser.version}", flush=True)
             visit = Visit(browser, stage, lines, Axe(given.axe), given)
-            if given.large:
+            if given.situations:
+                situations.check(visit)
+            elif given.large:
                 large.check(visit, given.large)
             else:
                 check_all(visit)
@@ -131,7 +138,8 @@ def main():
     for name in ("--pictures", "--failures"):
         parser.add_argument(name, type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--large", type=int, metavar="N")
+    for name in ("--large", "--situations"):
+        parser.add_argument(name, type=int, metavar="N")
     given = parser.parse_args()
     for each in (given.pictures, given.failures):
         if each:

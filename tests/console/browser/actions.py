@@ -120,6 +120,12 @@ def bulk(hands):
     return found
 
 
+def unserved(hands):
+    """The jobs of a type that no worker knows go to another queue, from the card that says so."""
+    found = hands.act("/queues/orders", "unserved.move", {"#bulk-to": "imports"})
+    return found + hands.left("imports", "waiting", "unknown-1")
+
+
 def chosen(hands):
     found = hands.open("/jobs?queue=imports")
     names = hands.page.locator("main tbody tr:not(.gap) a.mono").all_inner_texts()[:2]
@@ -161,6 +167,15 @@ def replay_group(hands):
     return found
 
 
+def restore(hands):
+    """A job that only the history has comes back as a dead letter of a group of its own."""
+    found = hands.act("/queues/orders/history?state=done&id=forgotten-1", "past.restore")
+    hands.button("past.restore_group").click()
+    hands.page.locator("main", has_text="again-").first.wait_for()
+    hands.watch.settle()
+    return found + hands.watch.complaints()
+
+
 def drop_all(hands):
     return hands.act("/queues/mail/dead?type=mail.send", "dead.drop_matching")
 
@@ -178,10 +193,10 @@ def empty_queue(hands):
     hands.menu("", "action.purge")
     found += hands.send({"label:has-text('aiting') input": True, "#purge-name": "old"})
     hands.stage.until_state("old", "waiting", 0)
-    found += hands.open("/queues/old")
+    # Pages may ask for what it had, until they know that it has gone.
+    found += hands.open("/queues/old", 404)
     hands.menu("", "action.delete")
     found += hands.send({"#delete-name": "old"})
-    # Pages may ask for what it had, until they know that it has gone.
     found += hands.open("/", 404)
     hands.page.locator("main a[href$='/queues/old']").first.wait_for(state="detached")
     return found
@@ -208,11 +223,13 @@ ALL = {
     "a queue is paused and resumed by the palette": (pause_queue, ("PauseQueue", "ResumeQueue")),
     "a recurring job is added, paused, resumed, run and removed": (recurring, ("EditCron", "ChangeCron")),
     "jobs that match are moved and brought forward": (bulk, ("BulkJobs",)),
+    "jobs of a type that no worker knows are moved": (unserved, ()),
     "chosen jobs are cancelled": (chosen, ("ChosenJobs",)),
     "a dead job is replayed": (replay_job, ("ReplayJob",)),
     "a dead letter is edited, and its edits are undone": (edit_letter, ("EditLetter", "UndoEdits")),
     "a dead letter is dropped, another one replayed": (drop_letter, ("ChosenLetters",)),
     "a group is replayed with a canary; the task is paused, resumed and stopped": (replay_group, ("ReplayLetters", "ChangeTask")),
+    "a job of the history is brought back": (restore, ("Restore",)),
     "dead letters that match are dropped": (drop_all, ("DropLetters",)),
     "a worker is drained and resumed": (drain, ("DrainWorker", "ResumeWorker")),
     "a queue is emptied and deleted": (empty_queue, ("PurgeQueue", "DeleteQueue")),

@@ -1,5 +1,6 @@
 """The console with many jobs: how soon it shows figures, what it finds, and whether it ever stands still."""
 
+import json
 import re
 
 from stage.fleet import SOON
@@ -58,7 +59,8 @@ def check(visit, count):
 
 def fill(stage, count):
     """Lets so many jobs wait in a paused queue."""
-    if "imports" not in stage.streamfleet("queues", "-o", "name").split():
+    queues = map(json.loads, stage.streamfleet("queues", "-o", "jsonl").splitlines())
+    if not any(queue["queue"] == "imports" and queue["paused_since"] for queue in queues):
         stage.streamfleet("pause", "--queue", "imports", "--reason", "many jobs come")
     for first in range(1, count + 1, AT_ONCE):
         stage.redis("EVAL", ADD, "1", "sf:{imports}:jobs", str(first), str(min(first + AT_ONCE - 1, count)))

@@ -21,11 +21,15 @@ MORE = {
         {"job": "later-5"},
         {"job": "sync-1"},
         {"job": "payment-2"},
+        {"job": "nobody-has-it"},
+        {"job": "forgotten-1"},
         {"queue": "mail", "job": "mail-3"},
         {"queue": "mail", "job": "hostile-1"},
         {"queue": "mail", "job": "hostile-2"},
     ],
     "queues/:queue/dead": [{"queue": "mail"}],
+    "queues/:queue/history": ["?state=dead", "?key=customer%3D2&since=1d", "?id=nobody-has-it", {"queue": "mail"}],
+    "queues/:queue/history/:job": [{"queue": "mail", "job": "mail-3"}, {"job": "nobody-has-it"}, {"job": "forgotten-1"}],
 }
 
 

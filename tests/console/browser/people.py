@@ -1,12 +1,12 @@
 """People: how they log in, what each of them may see and do, two of them at once, and one whose session ends."""
 
-from .hands import ALERT, DRAWER, REASON, SEND
+from .hands import ALERT, DRAWER, REASON, SEND, Words
 from .ways import palette
 
 # What a viewer must not see: a payload, a secret in it, and an error.
 SECRETS = ("ann3@example.com", "hunter2", "mailbox unavailable", "gnp.live")
 # The paths of pages that have the most to hide.
-OF_QUEUE = ("jobs/:job", "dead", "dead/groups/:group", "dead/:letter")
+OF_QUEUE = ("history", "history/:job", "jobs/:job", "dead", "dead/groups/:group", "dead/:letter")
 SECRET_PAGES = ("", "jobs", "incidents", "gates", "queues/:queue", *(f"queues/:queue/{path}" for path in OF_QUEUE))
 REASON_FIELD = f"{DRAWER} input[maxlength='200']"
 # What nobody but an operator may do.
@@ -68,6 +68,28 @@ def viewer(visit, every):
         yield from refused(watch, PAUSE, {"reason": REASON})
 
     visit.judge("a viewer sees no payloads, and is offered nothing to do", find, watch)
+    watch.close()
+
+
+def reader(visit, every):
+    """A viewer with the right to see payloads sees them without what only operators see."""
+    watch = visit.watch(person="reader")
+
+    def find():
+        for path in ("queues/:queue/jobs/:job", "queues/:queue/dead/:letter", "queues/:queue/dead/groups/:group"):
+            address = every.address(path, {"queue": "mail", "job": "mail-3"})
+            for each in watch.open(address):
+                yield f"{address}: {each}"
+            shown = watch.page.content()
+            if "hunter2" in shown:
+                yield f"{address} shows a password"
+            if "ann3@example.com" not in shown and "mailbox unavailable" not in shown:
+                yield f"{address} hides everything"
+        watch.open(every.address("queues/:queue/jobs/:job", {"queue": "mail", "job": "mail-3"}))
+        if Words()["job.masked"] not in watch.page.locator("main").inner_text():
+            yield "a job does not say that some of its fields are masked"
+
+    visit.judge("a viewer who may see payloads sees no passwords in them", find, watch)
     watch.close()
 
 

@@ -70,7 +70,9 @@ PLANTED = """
     const at = texts.currentNode.parentElement;
     if (/[\\u202a-\\u202e\\u2066-\\u2069]/.test(texts.currentNode.data) && !at.closest('.foreign, textarea, title')) loose.push(at);
   }
+  const uneven = [...document.querySelectorAll('body *')].filter((one) => getComputedStyle(one).fontVariantNumeric !== 'tabular-nums').slice(0, 3);
   return [
+    ...uneven.map((one) => `digits of different widths: ${one.outerHTML.slice(0, 120)}`),
     ...planted.map((one) => `it has an element that it must not have: ${one.outerHTML.slice(0, 120)}`),
     ...loose.map((one) => `foreign text outside the class foreign: ${one.outerHTML.slice(0, 120)}`),
   ];

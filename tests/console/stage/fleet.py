@@ -41,7 +41,11 @@ OVER = {
 
 
 class Stage:
-    """Redis, a worker and the console. Every process is in `programs`, which stops them."""
+    """Redis, workers and the console. Every process is in `programs`, which stops them."""
+
+    # What another stage may have instead: its configuration, the handlers of its pools, how many workers it has, and the queues that
+    # have a past in charts; and whether ended jobs are written to a database.
+    config, handlers, workers, past, has_history = CONFIG, HERE / "handlers.py", 1, ("orders", "mail", "imports"), True
 
     def __init__(self, programs, program, redis_server):
         self.programs, self.program, self.folder = programs, str(program), programs.folder
@@ -51,11 +55,14 @@ class Stage:
         self.logins, self.people, self.tokens = self.folder / "logins", {}, {}
         self.sink, self._refused = Sink(), []
         self._start_redis(redis_server)
-        for queue in ("orders", "mail", "imports"):
+        for queue in self.past:
             self._history(queue)
+        if self.has_history:
+            self.streamfleet("sql", "migrate")
         shutil.copytree(ROOT / "sdk/python/streamfleet", self.folder / "streamfleet")
-        shutil.copy(HERE / "handlers.py", self.folder)
-        self.worker = self._serve("worker", "worker", ["worker"], TELEMETRY__LISTEN="off", TELEMETRY__LOG="warn")
+        shutil.copy(self.handlers, self.folder)
+        for nth in range(1, self.workers + 1):
+            self._serve(f"worker-{nth}", "worker", ["worker"], TELEMETRY__LISTEN="off", TELEMETRY__LOG="warn")
         self._accounts()
         self.console = self._serve(
             "console",
@@ -72,8 +79,8 @@ class Stage:
 
     def streamfleet(self, *words, given=None):
         """Runs a command of the program as an operator, and returns its output."""
-        command = [self.program, "--config", str(CONFIG), *words]
-        known = {"STREAMFLEET__REDIS__URL": self.address("operator"), "HOME": str(self.folder), "USER": "operator"}
+        command = [self.program, "--config", str(self.config), *words]
+        known = {**self._addresses("operator"), "HOME": str(self.folder), "USER": "operator"}
         piped = {"input": given, "capture_output": True, "text": True, "timeout": SOON}
         done = subprocess.run(command, check=False, env=known, cwd=self.folder, **piped)
         if done.returncode:
@@ -104,6 +111,13 @@ class Stage:
         """Returns the address of Redis with a login."""
         return f"redis://{login}:{(self.logins / login).read_text()}@127.0.0.1:{self.redis_port}/0"
 
+    def _addresses(self, login):
+        """Returns the settings with the addresses of Redis and of the database."""
+        known = {"STREAMFLEET__REDIS__URL": self.address(login)}
+        if self.has_history:
+            known["STREAMFLEET__HISTORY__URL"] = f"sqlite:{self.folder}/history.db"
+        return known
+
     def ids(self, queue, *states):
         """Returns the jobs of a queue in these states."""
         return self.streamfleet("jobs", "--queue", queue, "--state", ",".join(states), "-o", "name").split()
@@ -131,7 +145,7 @@ class Stage:
         self._bulk("orders", [{"type": "shop.sync", "id": f"sync-{n}", "payload": {"shop": n}} for n in range(1, 6)])
         self._bulk("orders", [{"type": "order.import", "id": f"later-{n}", "delay": f"{n}h", "payload": order(n)} for n in range(1, 9)])
         self._bulk("orders", [{"type": "webhook.call", "payload": {"url": f"https://shop.example.com/{n}"}} for n in range(1, 6)])
-        self._bulk("orders", [{"type": "unknown.type", "payload": {}}])
+        self._bulk("orders", [{"type": "unknown.type", "id": "unknown-1", "payload": {}}])
         self._bulk("orders", [{"type": "payment.settle", "id": f"payment-{n}", "payload": {"order": n, "cents": 1999}} for n in range(1, 5)])
         self._bulk("mail", [mail(n) for n in range(1, DEAD + 1)])
         self._bulk("imports", [{"type": "order.import", "id": f"import-{n}", "payload": order(n)} for n in range(1, 13)])
@@ -146,6 +160,12 @@ class Stage:
             ("imports", "waiting", 12),
         ]:
             self.until_state(queue, state, count)
+        self._bulk("orders", [{"type": "order.import", "id": "forgotten-1", "payload": order(1)}])
+        for queue, job in (("orders", "order-3"), ("orders", "forgotten-1"), ("mail", "mail-3")):
+            listed = ["history", "list", "--queue", queue, "--limit", "500", "-o", "name"]
+            until(f"the history of {queue}", lambda listed=listed, job=job: job in self.streamfleet(*listed).split(), SOON)
+        # As Redis does when the time of a record is over.
+        self.redis("DEL", "sf:{orders}:job:forgotten-1")
         wanted = {"dead_group", "needs_decision", "queue_paused"}
         until("incidents", lambda: wanted <= self.incidents().keys(), SOON)
         until("messages about incidents", lambda: self.sink.messages, SOON)
@@ -209,11 +229,11 @@ class Stage:
     def _serve(self, name, login, words, **settings):
         """Starts a command of the program in the background, with a login to Redis and further settings."""
         settings = {f"STREAMFLEET__{key}": str(value) for key, value in settings.items()}
-        environment = {"STREAMFLEET__REDIS__URL": self.address(login), **settings}
-        return self.programs.start(name, [self.program, "--config", CONFIG, *words], **environment)
+        environment = {**self._addresses(login), **settings}
+        return self.programs.start(name, [self.program, "--config", self.config, *words], **environment)
 
     def _accounts(self):
-        """Creates a person and a token for each role. `people` has their passwords, and `tokens` the tokens."""
+        """Creates a person and a token for each role, and a reader. `people` has their passwords, and `tokens` the tokens."""
         for role in ("admin", "operator", "submitter", "viewer"):
             made = self._output([ROOT / "deploy/console/account.sh", self.logins, role, role, self.program])
             self.people[role] = made.rpartition(": ")[2].strip()
@@ -221,6 +241,11 @@ class Stage:
             self.tokens[role] = token.split()[1]
             with open(self.logins / "accounts.toml", "a", encoding="utf-8") as file:
                 file.write(f'[tokens.{role}-program]\nsha256 = "{digest.split()[1]}"\nrole = "{role}"\n\n')
+        # A viewer who sees payloads, but not what only operators see of them.
+        made = self._output([ROOT / "deploy/console/account.sh", self.logins, "reader", "viewer", self.program])
+        self.people["reader"] = made.rpartition(": ")[2].strip()
+        with open(self.logins / "accounts.toml", "a", encoding="utf-8") as file:
+            file.write("payloads = true\n\n")
 
     def _output(self, command):
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SOON, check=False, cwd=self.folder)

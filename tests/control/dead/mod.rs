@@ -2,6 +2,7 @@
 
 mod campaign;
 mod edit;
+mod file;
 mod gone;
 mod groups;
 mod outcome;

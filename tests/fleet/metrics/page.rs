@@ -16,6 +16,7 @@ This page lists the metrics that each worker serves at `/metrics`. It is generat
 
 - All series exist from the start of the process, with the value 0. None appears or disappears later. Labels are closed sets: job ids, error texts and
   payloads are never labels.
+- Only a process with the section `[history]` or `[outbox]` has the series of that section.
 - In one process, at most 200 pairs of queue and type have their own series. Further types share `_other`, and types without a
   handler share `_unknown`.
 - The **take** column shows how to combine the values of all processes. `sum`: add them up; for counters and histograms, sum their rates. `max`: use
@@ -41,6 +42,8 @@ const TAIL: &str = "
 - `streamfleet_dead_jobs_evicted_total` grows: retention drops dead letters that nobody has inspected.
 - `streamfleet_campaigns_stopped_total` grows: a campaign stopped itself, because its jobs died again.
 - `streamfleet_dead_archive_failures_total` grows: the archive cannot be written, so dead letters stay although retention would drop them.
+- `max by (queue) (streamfleet_history_lost_ends)` is not 0: the journal was full, and the history lacks ends of jobs.
+- `max(streamfleet_outbox_refused_rows)` is not 0: rows of the outbox can never be jobs until somebody repairs them.
 ";
 
 #[test]

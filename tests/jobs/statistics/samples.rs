@@ -6,7 +6,7 @@ use redis::Value;
 
 use super::{COUNTS, SAMPLES};
 use harness::scripts::Scripts;
-use harness::scripts::source;
+use harness::scripts::{as_sent, source};
 
 const MINUTE: u64 = 60_000;
 
@@ -200,7 +200,8 @@ fn the_samples_of_a_day_of_a_busy_queue_take_a_quarter_of_a_megabyte_at_most() {
 fn a_full_server_or_a_key_of_another_type_refuses_a_sample_and_nothing_is_lost() {
     let scripts = Scripts::start();
     let call = |scripts: &Scripts| {
-        let args = ["EVAL", source("sample"), "2", SAMPLES, COUNTS, KEPT];
+        let sample = as_sent(source("sample"));
+        let args = ["EVAL", &sample, "2", SAMPLES, COUNTS, KEPT];
         let figures = ["1", "2", "3", "4", "5", "0", "0", "", "7"];
         format!("{:?}", scripts.server.try_cmd(&[&args[..], &figures].concat()))
     };

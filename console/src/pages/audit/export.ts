@@ -14,7 +14,7 @@ export async function readAll(query: URLSearchParams, progress: (count: number) 
     const response = await send(new Request(`/api/v1/audit?${asked}`, { headers, signal }));
     let last: string | null | undefined;
     for await (const { action, progress: far, problem } of lines<Line>(response)) {
-      if (problem) throw new Failure(problem.status, problem.detail, problem.errors);
+      if (problem) throw Failure.from(problem);
       if (action) notes.push(JSON.stringify(action));
       if (far) last = far.next;
       progress(notes.length);
@@ -23,12 +23,4 @@ export async function readAll(query: URLSearchParams, progress: (count: number) 
     next = last;
   }
   return notes;
-}
-
-/** Gives the browser a file to keep. */
-export function keep(name: string, notes: string[]): void {
-  const address = URL.createObjectURL(new Blob([notes.map((note) => `${note}\n`).join('')], { type: 'application/x-ndjson' }));
-  const link = Object.assign(document.createElement('a'), { href: address, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(address), 10_000);
 }

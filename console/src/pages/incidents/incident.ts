@@ -6,7 +6,7 @@ import { count, exception } from '../../words/format';
 import { words } from '../../words/words.svelte';
 
 const DIE = new Set(['dead_group', 'dead_rate', 'dead_job']);
-const WARNS = new Set(['backlog', 'needs_decision', 'queue_paused', 'task_stopped', 'campaign_stopped']);
+const WARNS = new Set(['backlog', 'needs_decision', 'queue_paused', 'task_stopped', 'campaign_stopped', 'history_behind']);
 
 export const isAboutDead = ({ kind }: Incident): boolean => DIE.has(kind);
 export const severity = ({ kind }: Incident): 'bad' | 'warn' => (WARNS.has(kind) ? 'warn' : 'bad');

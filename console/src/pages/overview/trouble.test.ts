@@ -1,6 +1,5 @@
 import { expect, test, vi } from 'vitest';
 import type { Incident, Queue } from '../../api/client';
-import { hourOf } from './history';
 import { troubles } from './trouble';
 
 vi.hoisted(() => vi.stubGlobal('location', new URL('http://console/')));
@@ -43,10 +42,4 @@ test('a cause is told once: by its incident if there is one, in the words of its
     ['cause mail', 'No worker serves this queue: 3 waiting'],
     ['paused', 'Paused by ann: stock'],
   ]);
-});
-
-test('samples fall on their minutes, and what is older is left out', () => {
-  const sample = { at: '', span_ms: 60_000, waiting: 0, running: 0, delayed: 0, dead: 0, in_rooms: 0, retried: 0, died: 0, cancelled: 0 };
-  const hour = hourOf([{ ...sample, at_ms: 3_600_000, arrived: 4, done: 3, failed: 1 }, { ...sample, at_ms: 0, arrived: 9, done: 9, failed: 9 }], 3_630_000);
-  expect([hour.minutes.length, hour.done.at(-1), hour.failed.at(-1), hour.arrived[0]]).toEqual([60, 3, 1, 0]);
 });

@@ -39,7 +39,8 @@ export function troubles(incidents: Incident[], queues: Queue[], nowMs: number):
       kind: incident.kind,
       queue: incident.queue ?? null,
       type: incident.type,
-      line: exception(incident.example_error) || lineOf(incident, queues),
+      // One for many causes has the exception of one of them.
+      line: (incident.key !== '*' && exception(incident.example_error)) || lineOf(incident, queues),
       count: incident.count,
       sinceMs: incident.since_ms,
       incident,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Schemas } from '../../api/client';
-import { happened, historyOf, spanOf } from './history';
+import { happened, historyOf, lengthsOf, spanOf } from './history';
 
 const NOW = 1_800_000_000_000 - (1_800_000_000_000 % 900_000);
 const sample = (at_ms: number, more: Partial<Schemas['Sample']>) =>
@@ -13,6 +13,17 @@ test('counts are per minute, whatever the span', () => {
   const day = historyOf(samples, '24h', NOW);
   expect([day.times.length, day.done.at(-2), day.oldest.at(-2), day.waiting.at(-1)]).toEqual([96, 2, 9, null]);
   expect(historyOf([sample(NOW - 4_000_000, { done: 5 })], '1h', NOW).done.every((each) => each === null)).toBe(true);
+});
+
+test('a window without attempts is a gap, and the last one has not ended', () => {
+  const spread = (p50_ms: number) => ({ count: 1, p50_ms, p95_ms: 2 * p50_ms });
+  const window = (at_ms: number, p50: number) => ({ at: '', at_ms, wait: { count: 0 }, run: spread(p50) });
+  const facts = { queue: 'mail', from: '', from_ms: 600_000, window_ms: 600_000 };
+  const lengths = lengthsOf({ ...facts, items: [window(600_000, 5), window(1_800_000, 7), window(9_000_000, 9)] }, 1_900_000);
+  expect(lengths.times).toEqual([600, 1200, 1800]);
+  expect([lengths.run.p50, lengths.run.p95]).toEqual([[5, null, 7], [10, null, 14]]);
+  expect(lengths.wait.p95).toEqual([null, null, null]);
+  expect(lengthsOf({ ...facts, items: [] }, 0).times).toEqual([600]);
 });
 
 test('an address names a span, else it is an hour', () => {

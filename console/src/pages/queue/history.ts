@@ -58,6 +58,35 @@ export function historyOf(samples: Sample[], span: Span, nowMs: number): History
   return history;
 }
 
+/** How long jobs waited and ran, in the windows for which the API sums that up. In milliseconds. */
+export interface Lengths {
+  /** Where each window begins, in seconds since 1970. */
+  times: number[];
+  /** A window in which no attempt began or ended has none. */
+  wait: Record<'p50' | 'p95', (number | null)[]>;
+  run: Record<'p50' | 'p95', (number | null)[]>;
+}
+
+/** Puts windows beside each other, also those that the list leaves out. */
+export function lengthsOf({ items, from_ms, window_ms }: Schemas['DurationFacts'] & { items: Schemas['DurationWindow'][] }, nowMs: number): Lengths {
+  const count = Math.max(1, Math.floor((nowMs - from_ms) / window_ms) + 1);
+  const none = () => Array<number | null>(count).fill(null);
+  const lengths: Lengths = {
+    times: Array.from({ length: count }, (_, nth) => (from_ms + nth * window_ms) / 1000),
+    wait: { p50: none(), p95: none() },
+    run: { p50: none(), p95: none() },
+  };
+  for (const item of items) {
+    const nth = Math.round((item.at_ms - from_ms) / window_ms);
+    if (nth < 0 || nth >= count) continue;
+    for (const of of ['wait', 'run'] as const) {
+      lengths[of].p50[nth] = item[of].p50_ms ?? null;
+      lengths[of].p95[nth] = item[of].p95_ms ?? null;
+    }
+  }
+  return lengths;
+}
+
 /** Something that happened to a queue. */
 export interface Happened {
   atMs: number;

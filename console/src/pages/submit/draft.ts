@@ -1,7 +1,7 @@
 // A job that is being written: as the form has it, as the API takes it, and as a command.
 import { send } from '../../api/client';
 import { exact, written } from '../../api/exact';
-import { command } from '../../parts/command';
+import { command, word } from '../../parts/command';
 
 export interface Draft {
   queue: string;
@@ -62,14 +62,34 @@ export function bodyOf(draft: Draft): string {
   return `${fields}${raw.map(([name, json]) => `,"${name}":${json}`).join('')}}`;
 }
 
+/** JSON in one line: outside of its texts, a line end says nothing, and inside it has none. */
+const line = (json: string) => json.trim().replaceAll(/\s*\n\s*/g, ' ');
+
+/** The most bytes of a payload in a command. Linux takes 128 KiB for one argument, with what quotes it. */
+const MOST_BYTES = 32_000;
+
+/** How a command gets the payload: as an argument, from its input, or from a file that somebody has to write. */
+export type Source = { kind: 'argument' | 'input' | 'file'; text: string };
+
+/** The file that a command reads. */
+export const FILE = 'payload.txt';
+
+/** How the command of a job gets its payload. An argument `-` or `@…` would name another source, and none contains a zero byte. */
+export function sourceOf({ payload, encoding }: Draft): Source {
+  const text = encoding === 'raw' ? payload : line(payload);
+  if (text.includes('\0') || new TextEncoder().encode(text).length > MOST_BYTES) return { kind: 'file', text };
+  return { kind: text === '-' || text.startsWith('@') ? 'input' : 'argument', text };
+}
+
 /** The command that submits the same job. */
 export function commandOf(draft: Draft): string {
   const { type, track, headers, ...fields } = fieldsOf(draft) as Record<string, string> & { track?: true; headers?: Record<string, string> };
   const flags = Object.entries(fields).map(([name, value]) => [name.replaceAll('_', '-'), value]);
-  const line = (json: string) => json.trim().replaceAll(/\s*\n\s*/g, ' ');
   const header = Object.entries(headers ?? {}).map(([name, value]) => `${name}=${value}`);
-  const words = [type || 'TYPE', line(draft.payload)].filter(Boolean);
-  return command('enqueue', { queue: draft.queue, ...Object.fromEntries(flags), then: line(draft.then), track, header }, words);
+  const { kind, text } = sourceOf(draft);
+  const payload = { argument: text, input: '-', file: `@${FILE}` }[kind];
+  const enqueue = command('enqueue', { queue: draft.queue, ...Object.fromEntries(flags), then: line(draft.then), track, header }, [type || 'TYPE', payload].filter(Boolean));
+  return kind === 'input' ? `printf %s ${word(text)} | ${enqueue}` : enqueue;
 }
 
 /** A job as the API shows it, read without loss. */

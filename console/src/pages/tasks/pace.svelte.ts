@@ -31,6 +31,28 @@ export function share(task: Task): number {
   return whole ? Math.min(1, part / whole) : 0;
 }
 
+/** How soon to ask again while a task begins or is about to end, while it goes on, while it rests, and when it is over. In milliseconds. */
+const SOON_MS = 500;
+const MOVING_MS = 1500;
+const RESTING_MS = 3000;
+const OVER_MS = 15_000;
+
+/** How long before its end, by its pace, a task is about to end; and for how long one begins, which has no pace yet. */
+const NEAR_MS = 5000;
+
+/** How soon to ask for a task again, so that its end is seen when it comes. */
+export function againIn(task: Task | undefined, pace: Pace | undefined, nowMs: number): number {
+  if (!task) return RESTING_MS;
+  if (isOver(task)) return OVER_MS;
+  if (!isMoving(task) || task.hint) return RESTING_MS;
+  const isNear = share(task) > 0.95 || (pace?.leftMs != null && pace.leftMs < NEAR_MS) || Math.abs(nowMs - task.created_ms) < NEAR_MS;
+  return isNear ? SOON_MS : MOVING_MS;
+}
+
+/** How soon to ask for a list of tasks again. New ones may begin at any time. */
+export const listAgainIn = (tasks: Task[] | undefined, paces: Paces, nowMs: number): number =>
+  Math.min(RESTING_MS, ...(tasks ?? []).map((task) => againIn(task, paces.of(task), nowMs)));
+
 /** The pace between two moments of a task. */
 export function paceOf(task: Task, from: Sample, to: Sample): Pace | undefined {
   const seconds = (to.atMs - from.atMs) / 1000;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Task } from '../../api/client';
-import { paceOf, share } from './pace.svelte';
+import { againIn, paceOf, share } from './pace.svelte';
 
 const task = (more: Partial<Task>) => ({ id: 'a', state: 'running', planned: 1000, left: 900, total: 5000, looked: 500, matched: 100, ...more }) as Task;
 
@@ -17,4 +17,10 @@ test('what is done is a share of what matched, or else of what there is to look 
   expect(share(task({ planned: null, looked: 2500 }))).toBe(0.5);
   expect(share(task({ planned: 0, total: 0 }))).toBe(0);
   expect(share(task({ state: 'done', planned: 0 }))).toBe(1);
+});
+
+test('a task is asked for soon while it begins and when it is about to end', () => {
+  const at = (more: Partial<Task>, leftMs?: number) => againIn(task({ created_ms: 0, ...more }), { rate: 1, leftMs }, 60_000);
+  expect([at({}), at({}, 2000), at({ matched: 980 }), at({ created_ms: 58_000 })]).toEqual([1500, 500, 500, 500]);
+  expect([at({ state: 'paused' }), at({ hint: 'no worker' }), at({ state: 'done' })]).toEqual([3000, 3000, 15_000]);
 });

@@ -13,22 +13,14 @@ pub const MAX_PAYLOAD_BYTES: usize = 16 * 1024;
 /// The prefix of fields that do not belong to the job.
 const OWN: &[u8] = b"cron.";
 
-/// Where an entry comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// A worker's configuration or code.
-    Config,
-    /// The command line or another program.
-    Command,
-}
-
-impl Source {
-    /// Returns the source's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Config => "config",
-            Self::Command => "command",
-        }
+variants! {
+    /// Where an entry comes from.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Source {
+        /// A worker's configuration or code.
+        Config = "config",
+        /// The command line or another program.
+        Command = "command",
     }
 }
 

@@ -22,17 +22,19 @@ const SUBMITTED_WITHIN: Duration = Duration::from_secs(8);
 /// The most ticks that [`Missed::All`] makes up for at once. These are the latest ones.
 pub const MAX_CATCH_UP: usize = 1000;
 
-/// What to do about missed ticks: those that are [`LATE`], and those that a later one has overtaken and that are not [`IN_TIME`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Missed {
-    /// Nothing. The next tick is on time again.
-    #[default]
-    Skip,
-    /// Submit one job, for the last of them.
-    One,
-    /// Submit a job for each, at most [`MAX_CATCH_UP`].
-    All,
+variants! {
+    /// What to do about missed ticks: those that are [`LATE`], and those that a later one has overtaken and that are not [`IN_TIME`].
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Missed: Display {
+        /// Nothing. The next tick is on time again.
+        #[default]
+        Skip = "skip",
+        /// Submit one job, for the last of them.
+        One = "one",
+        /// Submit a job for each, at most [`MAX_CATCH_UP`].
+        All = "all",
+    }
 }
 
 /// What is due at an instant.
@@ -55,15 +57,6 @@ pub fn in_time(checked_within: Duration) -> Duration {
 fn most_in_time(in_time: Duration) -> usize {
     let seconds = usize::try_from(in_time.as_secs()).unwrap_or(usize::MAX);
     seconds.saturating_add(1).min(MAX_CATCH_UP)
-}
-
-variants! {
-    /// Returns the policy's name, as used in the configuration and on the command line.
-    Missed: Display {
-        Skip = "skip",
-        One = "one",
-        All = "all",
-    }
 }
 
 impl Missed {

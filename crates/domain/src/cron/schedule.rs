@@ -14,16 +14,12 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use super::{Expression, Invalid};
 use crate::job::Timestamp;
 
-/// A time zone of the IANA database.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Zone {
-    name: String,
-    rules: TimeZone,
-}
-
-impl Default for Zone {
-    fn default() -> Self {
-        Self { name: "UTC".to_owned(), rules: TimeZone::UTC }
+with_defaults! {
+    /// A time zone of the IANA database.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Zone {
+        name: String = "UTC".to_owned(),
+        rules: TimeZone = TimeZone::UTC,
     }
 }
 

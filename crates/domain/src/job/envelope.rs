@@ -162,7 +162,7 @@ pub fn pack_texts<'a>(items: impl Iterator<Item = &'a [u8]> + Clone) -> Vec<u8> 
 }
 
 /// Unpacks what [`pack_texts`] wrote; `None` if the bytes are something else.
-pub(super) fn unpack_texts(mut packed: &[u8]) -> Option<Vec<&[u8]>> {
+pub fn unpack_texts(mut packed: &[u8]) -> Option<Vec<&[u8]>> {
     let count = rmp::decode::read_array_len(&mut packed).ok()?;
     let mut items = Vec::new();
     for _ in 0..count {

@@ -1,57 +1,23 @@
 //! What ties a job to others: the lock that keeps it unique, the batch it belongs to, and the jobs that follow its end.
 //! Most jobs have no ties, so a [`JobSpec`] keeps them behind one pointer.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::task::CampaignTag;
-use super::{DeadReason, Envelope, InvalidName, JobSpec, JobType, Malformed, Policy};
-
-/// Defines a text that the producer chooses.
-macro_rules! text {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $refused:expr, $rule:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-        pub struct $name(Box<str>);
-
-        impl $name {
-            /// Returns the text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str(&self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidName;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                if !(1..=$max).contains(&text.len()) || text.chars().any($refused) {
-                    return Err(InvalidName::new($what, text, $rule));
-                }
-                Ok(Self(text.into()))
-            }
-        }
-    };
-}
+use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy};
 
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
-    UniqueKey, "unique key", 128, char::is_control,
+    UniqueKey(Box<str>), "unique key",
+    |text| (1..=128).contains(&text.len()) && !text.chars().any(char::is_control),
     "a unique key must have 1 to 128 bytes of UTF-8 without control characters"
 );
 text!(
     /// The name of a batch of jobs. When all of them have succeeded, one more job follows.
-    BatchId, "batch", 100, |c: char| c.is_control() || c.is_whitespace(),
+    BatchId(Box<str>), "batch",
+    |text| (1..=100).contains(&text.len()) && !text.chars().any(|c| c.is_control() || c.is_whitespace()),
     "a batch's name must have 1 to 100 bytes of UTF-8 without white space or control characters"
 );
 

@@ -63,23 +63,16 @@ fn is_digits(text: &str) -> bool {
     canonical && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The priority streams of a queue. `High` is read first. `Low` is read last, but never starves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub enum Lane {
-    /// Read before the others.
-    High,
-    /// The lane of jobs that do not ask for another one.
-    #[default]
-    Normal,
-    /// Read when the other lanes are empty, and in a small share of the rounds.
-    Low,
-}
-
 variants! {
-    /// Returns the lane's name, as it appears in keys, on the command line and in dead letters.
-    Lane: Display {
+    /// The priority streams of a queue. `High` is read first. `Low` is read last, but never starves.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+    pub enum Lane: Display {
+        /// Read before the others.
         High = "high",
+        /// The lane of jobs that do not ask for another one.
+        #[default]
         Normal = "normal",
+        /// Read when the other lanes are empty, and in a small share of the rounds.
         Low = "low",
     }
 }
@@ -166,25 +159,12 @@ fn derived_id(text: &str) -> Option<JobId> {
 /// Defines a name: a validated text that is cheap to clone.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:literal, $extra:literal, $rule:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name(Arc<str>);
+        text!($(#[$doc])* $name(Arc<str>), $what, $name::is_valid, $rule);
 
         impl $name {
-            /// Returns the name as text.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-
             /// Returns true if the text follows the rule for these names.
             pub const fn is_valid(text: &str) -> bool {
                 is_name(text, $max, $extra)
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str(&self.0)
             }
         }
 
@@ -197,17 +177,6 @@ macro_rules! name {
         impl std::borrow::Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidName;
-
-            fn from_str(text: &str) -> Result<Self, Self::Err> {
-                if !Self::is_valid(text) {
-                    return Err(InvalidName::new($what, text, $rule));
-                }
-                Ok(Self(text.into()))
             }
         }
 

@@ -6,60 +6,48 @@ pub mod delivery;
 pub mod line;
 mod observation;
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 pub use self::observation::Observation;
-use super::{InvalidName, QueueName, Timestamp};
+use super::{QueueName, Timestamp};
 
 /// The key of the incident that stands for all those of a kind and a queue that have none of their own.
 pub const OTHERS: &str = "*";
 
-/// What is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum IncidentKind {
-    /// Jobs die of a cause that is new. The key is their group.
-    DeadGroup,
-    /// More jobs die than usual, of causes that are not new.
-    DeadRate,
-    /// A job has died whose type asks for an incident for each. The key is its dead letter.
-    DeadJob,
-    /// Jobs wait for longer than the queue's objective allows.
-    Backlog,
-    /// Jobs wait, and no worker is live.
-    NoWorker,
-    /// Jobs wait, and no live worker knows their type. The key is the type.
-    UnservedType,
-    /// No program of a pool can start or keeps running, so some types run nowhere. The key is the pool.
-    PoolDown,
-    /// Dead jobs wait for a person's decision about one of their steps.
-    NeedsDecision,
-    /// A campaign stopped itself. The key is the campaign.
-    CampaignStopped,
-    /// The queue has been paused for long.
-    QueuePaused,
-    /// Redis has nearly no memory left. The key is the server, if there are several.
-    RedisMemory,
-}
-
 variants! {
-    /// Returns the name of the kind, as the configuration, JSON and metrics have it.
-    IncidentKind: Display {
+    /// What is wrong.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum IncidentKind: Display {
+        /// Jobs die of a cause that is new. The key is their group.
         DeadGroup = "dead_group",
+        /// More jobs die than usual, of causes that are not new.
         DeadRate = "dead_rate",
+        /// A job has died whose type asks for an incident for each. The key is its dead letter.
         DeadJob = "dead_job",
+        /// Jobs wait for longer than the queue's objective allows.
         Backlog = "backlog",
+        /// Jobs wait, and no worker is live.
         NoWorker = "no_worker",
+        /// Jobs wait, and no live worker knows their type. The key is the type.
         UnservedType = "unserved_type",
+        /// No program of a pool can start or keeps running, so some types run nowhere. The key is the pool.
         PoolDown = "pool_down",
+        /// Dead jobs wait for a person's decision about one of their steps.
         NeedsDecision = "needs_decision",
+        /// A campaign stopped itself. The key is the campaign.
         CampaignStopped = "campaign_stopped",
+        /// The queue has been paused for long.
         QueuePaused = "queue_paused",
+        /// Redis has nearly no memory left. The key is the server, if there are several.
         RedisMemory = "redis_memory",
+        /// Ends of jobs wait too long to be written to the history.
+        HistoryBehind = "history_behind",
+        /// The history lacks ends of jobs: its journal had no room for them.
+        HistoryLost = "history_lost",
+        /// Rows of the outbox wait too long, or can never be jobs.
+        OutboxStuck = "outbox_stuck",
     }
 }
 
@@ -78,65 +66,41 @@ impl IncidentKind {
             Self::CampaignStopped => "a campaign stopped itself",
             Self::QueuePaused => "a queue is still paused",
             Self::RedisMemory => "Redis is nearly full",
+            Self::HistoryBehind => "the history is behind",
+            Self::HistoryLost => "the history lacks jobs",
+            Self::OutboxStuck => "the outbox is stuck",
         }
     }
 }
 
-/// The id of an incident: 8 hexadecimal digits.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct IncidentId(String);
+text!(
+    /// The id of an incident: 8 hexadecimal digits.
+    IncidentId(Box<str>), "incident",
+    |text| text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+    "an incident's id has 8 hexadecimal digits"
+);
 
 impl IncidentId {
     /// Returns the id made of a random number.
     #[doc(hidden)]
     pub fn of(roll: u32) -> Self {
-        Self(format!("{roll:08x}"))
-    }
-
-    /// Returns the id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
+        Self(format!("{roll:08x}").into())
     }
 }
 
-impl fmt::Display for IncidentId {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
+as_text!(IncidentId);
 
-impl FromStr for IncidentId {
-    type Err = InvalidName;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if text.len() != 8 || !text.bytes().all(is_digit) {
-            return Err(InvalidName::new("incident", text, "an incident's id has 8 hexadecimal digits"));
-        }
-        Ok(Self(text.to_owned()))
-    }
-}
-
-/// Where an incident is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IncidentState {
-    /// It opens if it lasts a little longer.
-    Pending,
-    /// It is open.
-    Open,
-    /// It is over.
-    Resolved,
-}
-
-impl IncidentState {
-    /// Returns the state's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Open => "open",
-            Self::Resolved => "resolved",
-        }
+variants! {
+    /// Where an incident is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum IncidentState {
+        /// It opens if it lasts a little longer.
+        Pending = "pending",
+        /// It is open.
+        Open = "open",
+        /// It is over.
+        Resolved = "resolved",
     }
 }
 
@@ -150,42 +114,56 @@ pub struct IncidentExample {
     pub error: String,
 }
 
-/// What is wrong, where, and since when.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What is wrong, where, and since when. Redis holds it as JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incident {
     /// Its id.
     pub id: IncidentId,
     /// What is wrong.
     pub kind: IncidentKind,
     /// In which queue; `None` if it is not about a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueName>,
     /// About what, as [`IncidentKind`] says; `*` for all that have no incident of their own; may be empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub key: String,
     /// Where it is.
     pub state: IncidentState,
     /// The type of the jobs, if they have the same; may be empty.
+    #[serde(rename = "type", default, skip_serializing_if = "String::is_empty")]
     pub job_type: String,
     /// What is wrong, as one sentence without a full stop.
+    #[serde(default)]
     pub detail: String,
     /// How many jobs it concerns; for other things than jobs, 0.
+    #[serde(default)]
     pub count: u64,
     /// A job that shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub example: Option<IncidentExample>,
     /// When it began, by the clock of Redis.
+    #[serde(rename = "since_ms")]
     pub since: Timestamp,
     /// When it opened.
+    #[serde(rename = "opened_ms", default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<Timestamp>,
     /// When it was last seen.
+    #[serde(rename = "seen_ms")]
     pub seen: Timestamp,
     /// Since when nothing is wrong any more. After a while, the incident is resolved.
+    #[serde(rename = "clear_since_ms", default, skip_serializing_if = "Option::is_none")]
     pub clear_since: Option<Timestamp>,
     /// When it was resolved.
+    #[serde(rename = "resolved_ms", default, skip_serializing_if = "Option::is_none")]
     pub resolved: Option<Timestamp>,
     /// The number of the last message that each sink should get: 1 for the one when it opened.
+    #[serde(default)]
     pub notices: u32,
     /// The number of the message that says that it is resolved; 0 if there is none yet.
+    #[serde(default)]
     pub resolving: u32,
     /// When the next reminder is due.
+    #[serde(rename = "next_ms", default, skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
 }
 
@@ -216,6 +194,10 @@ impl Incident {
             IncidentKind::CampaignStopped => format!("streamfleet tasks list{queue}"),
             IncidentKind::QueuePaused => format!("streamfleet gates list{queue}"),
             IncidentKind::RedisMemory => "streamfleet check".to_owned(),
+            IncidentKind::HistoryBehind | IncidentKind::HistoryLost => {
+                format!("streamfleet history stats{queue}")
+            }
+            IncidentKind::OutboxStuck => "streamfleet alerts list".to_owned(),
         }
     }
 }

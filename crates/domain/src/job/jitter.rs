@@ -9,6 +9,11 @@ pub fn jittered(time: Duration, factors: Range<f64>, roll: f64) -> Duration {
     time.mul_f64(factors.start + roll * (factors.end - factors.start))
 }
 
+/// Returns the pause after this many failures in a row before it: the first one, doubled as often, and never longer than `longest`.
+pub fn doubled(first: Duration, failures: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << failures.min(10)).min(longest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -20,6 +25,13 @@ mod tests {
         let times = [0.0, 0.5, 1.0].map(|roll| jittered(second, 0.5..1.5, roll).as_millis());
         assert_eq!(times, [500, 1000, 1500]);
         assert_eq!(jittered(second, 1.0..1.0, 0.7), second);
+    }
+
+    #[test]
+    fn a_pause_doubles_up_to_the_longest() {
+        let [first, longest] = [1, 30].map(Duration::from_secs);
+        let pauses = [0, 1, 4, 5, u32::MAX].map(|failures| doubled(first, failures, longest).as_secs());
+        assert_eq!(pauses, [1, 2, 16, 30, 30]);
     }
 
     proptest! {

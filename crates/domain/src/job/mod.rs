@@ -63,6 +63,8 @@ mod weight;
 pub use bounds::OutOfBounds;
 pub use duration::{format_duration, parse_duration};
 pub use envelope::pack_texts;
+#[doc(hidden)]
+pub use envelope::unpack_texts;
 pub use envelope::{Envelope, Malformed};
 pub use error_rules::ErrorRules;
 pub use fair::FairShare;
@@ -77,7 +79,7 @@ pub use id::{
     SinkName, StepName,
 };
 pub use invalid_payload::{InvalidPayload, PayloadProblem};
-pub use jitter::jittered;
+pub use jitter::{doubled, jittered};
 pub use job_error::JobError;
 pub use lease::{ClockReading, ClockWatch, Lease};
 pub use ledger::{Decision, Ledger, StepError, StepRecord};

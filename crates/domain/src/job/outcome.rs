@@ -49,17 +49,19 @@ pub struct Failure {
     pub retry: Retry,
 }
 
-/// The kinds of failures, as named in metrics and records.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The handler returned an error.
-    Error,
-    /// The handler ran longer than its timeout.
-    Timeout,
-    /// The handler panicked.
-    Panic,
-    /// The handler cannot say whether its work was done: an answer was lost, or a program was killed.
-    Unknown,
+variants! {
+    /// The kinds of failures, as named in metrics and records.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum FailureKind {
+        /// The handler returned an error.
+        Error = "error",
+        /// The handler ran longer than its timeout.
+        Timeout = "timeout",
+        /// The handler panicked.
+        Panic = "panic",
+        /// The handler cannot say whether its work was done: an answer was lost, or a program was killed.
+        Unknown = "unknown",
+    }
 }
 
 /// Whether a failed attempt may be retried.
@@ -87,16 +89,6 @@ impl Failure {
     }
 }
 
-variants! {
-    /// Returns the kind's name.
-    FailureKind {
-        Error = "error",
-        Timeout = "timeout",
-        Panic = "panic",
-        Unknown = "unknown",
-    }
-}
-
 /// Cuts `text` to at most `max` bytes between two characters, and marks the cut.
 pub fn cut(mut text: String, max: usize) -> String {
     const MARK: &str = " …";
@@ -111,39 +103,29 @@ pub fn cut(mut text: String, max: usize) -> String {
     text
 }
 
-/// Why a job is in the dead stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DeadReason {
-    /// It failed `max_attempts` times.
-    Exhausted,
-    /// The handler said that it can never succeed.
-    Fatal,
-    /// Its workers died or froze `max_losses` times.
-    Lost,
-    /// It had not started by its `expires_at_ms`.
-    Expired,
-    /// The entry is not a job.
-    Malformed,
-    /// No worker of the fleet knew its type for too long.
-    Unroutable,
-    /// A step that must not run twice failed or was cut short. A person must decide.
-    NeedsDecision,
-    /// Its payload does not fit the schema of its type.
-    Invalid,
-}
-
 variants! {
-    /// Returns the reason's name, as the field `dead_reason` has it.
-    DeadReason: Display {
+    /// Why a job is in the dead stream.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum DeadReason: Display {
+        /// It failed `max_attempts` times.
         Exhausted = "exhausted",
+        /// The handler said that it can never succeed.
         Fatal = "fatal",
+        /// Its workers died or froze `max_losses` times.
         Lost = "lost",
+        /// It had not started by its `expires_at_ms`.
         Expired = "expired",
+        /// The entry is not a job.
         Malformed = "malformed",
+        /// No worker of the fleet knew its type for too long.
         Unroutable = "unroutable",
+        /// A step that must not run twice failed or was cut short. A person must decide.
         NeedsDecision = "needs_decision",
+        /// Its payload does not fit the schema of its type.
         Invalid = "invalid",
+        /// It had ended, and somebody brought it back from the history to run it again.
+        Restored = "restored",
     }
 }
 

@@ -1,15 +1,18 @@
 //! Changes one value in a payload. All other bytes stay as they are: the order of members, white space, and numbers that no
 //! type of this program could hold.
 
-use std::fmt;
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::str::FromStr;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use rmp::decode;
+use serde::de::{DeserializeSeed, IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::Encoding;
-use super::filter::path::{Path, Step};
+use super::filter::path::{Named, Path, Step};
+use super::payload::read_msgpack;
 
 /// A change of one value in a payload: `payload.email=ann@example.com`, `payload.items[0].count=3`.
 ///
@@ -127,9 +130,9 @@ impl Patch {
                 let Some(added) = &place.added else { return Ok(spliced(payload, &place.replaced, &value)) };
                 let member = [msgpack_text(&added.name), value].concat();
                 let longer = spliced(payload, &place.replaced, &member);
-                let (_, content) =
-                    head(payload, added.object).ok_or(PatchError::Unreadable("MessagePack"))?;
-                Ok(spliced(&longer, &(added.object..content), &msgpack_map(added.members + 1)))
+                let (members, first) =
+                    members_at(payload, added.object).ok_or(PatchError::Unreadable("MessagePack"))?;
+                Ok(spliced(&longer, &(added.object..first), &msgpack_map(members + 1)))
             }
             Encoding::Raw => Err(PatchError::Raw),
         }
@@ -160,33 +163,6 @@ fn json_text(text: &str) -> String {
     serde_json::to_string(text).expect("a text can be written as JSON")
 }
 
-/// The members of an object in their order, as they are written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Members<'de>;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
-                let mut found = Vec::new();
-                while let Some(member) = members.next_entry()? {
-                    found.push(member);
-                }
-                Ok(Members(found))
-            }
-        }
-
-        from.deserialize_map(Reader)
-    }
-}
-
 /// Finds a place in JSON; `None` if there is none.
 fn json_place(text: &str, steps: &[Step]) -> Result<Option<Target>, PatchError> {
     let unreadable = |_| PatchError::Unreadable("JSON");
@@ -195,9 +171,10 @@ fn json_place(text: &str, steps: &[Step]) -> Result<Option<Target>, PatchError> 
     for (nth, step) in steps.iter().enumerate() {
         let found = match (current.as_bytes().first(), step) {
             (Some(b'{'), Step::Name(name)) => {
-                let Members(members) = serde_json::from_str(current).map_err(unreadable)?;
                 // Of members with the same name, the last one counts.
-                let found = members.iter().rev().find(|(own, _)| own == name).map(|(_, value)| value.get());
+                let members: BTreeMap<String, &RawValue> =
+                    serde_json::from_str(current).map_err(unreadable)?;
+                let found = members.get(name).map(|value| value.get());
                 if found.is_none() && nth + 1 == steps.len() {
                     let (object, end) = (offset(current), offset(current) + current.len() - 1);
                     let added = Added { name: name.clone(), members: members.len(), object };
@@ -230,78 +207,29 @@ fn index(step: &Step) -> Option<usize> {
     }
 }
 
-/// What a value of MessagePack is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// With this many bytes.
-    Text(usize),
-    /// With this many elements.
-    Array(usize),
-    /// With this many members.
-    Map(usize),
-    /// Anything else, with this many bytes.
-    Other(usize),
+/// Reads the value of MessagePack that begins here. Returns where it ends, too; `None` if it cannot be read.
+fn read_at<'de, S: DeserializeSeed<'de>>(bytes: &[u8], at: usize, seed: S) -> Option<(S::Value, usize)> {
+    let (value, left) = read_msgpack(bytes.get(at..)?, seed).ok()?;
+    Some((value, bytes.len() - usize::try_from(left).ok()?))
 }
 
-/// Reads the head of a value, and returns where its content begins. `None` if there is no value.
-fn head(bytes: &[u8], at: usize) -> Option<(Kind, usize)> {
-    let first = *bytes.get(at)?;
-    let low = |mask: u8| usize::from(first & mask);
-    // A length of this many bytes that follows.
-    let long = |size: usize| {
-        let length = bytes.get(at + 1..at + 1 + size)?;
-        Some(length.iter().fold(0, |length, byte| (length << 8) | usize::from(*byte)))
-    };
-    let (kind, size) = match first {
-        0x00..=0x7f | 0xc0 | 0xc2 | 0xc3 | 0xe0..=0xff => (Kind::Other(0), 0),
-        0x80..=0x8f => (Kind::Map(low(0x0f)), 0),
-        0x90..=0x9f => (Kind::Array(low(0x0f)), 0),
-        0xa0..=0xbf => (Kind::Text(low(0x1f)), 0),
-        0xc1 => return None,
-        0xc4..=0xc6 => {
-            let size = 1 << (first - 0xc4);
-            (Kind::Other(long(size)?), size)
-        }
-        0xc7..=0xc9 => {
-            let size = 1 << (first - 0xc7);
-            (Kind::Other(long(size)? + 1), size)
-        }
-        0xcc | 0xd0 => (Kind::Other(1), 0),
-        0xcd | 0xd1 => (Kind::Other(2), 0),
-        0xca | 0xce | 0xd2 => (Kind::Other(4), 0),
-        0xcb | 0xcf | 0xd3 => (Kind::Other(8), 0),
-        0xd4..=0xd8 => (Kind::Other(1 + (1 << (first - 0xd4))), 0),
-        0xd9..=0xdb => {
-            let size = 1 << (first - 0xd9);
-            (Kind::Text(long(size)?), size)
-        }
-        0xdc | 0xdd => {
-            let size = 2 << (first - 0xdc);
-            (Kind::Array(long(size)?), size)
-        }
-        0xde | 0xdf => {
-            let size = 2 << (first - 0xde);
-            (Kind::Map(long(size)?), size)
-        }
-    };
-    Some((kind, at + 1 + size))
+/// Where the value that begins here ends.
+fn end_of(bytes: &[u8], at: usize) -> Option<usize> {
+    read_at(bytes, at, PhantomData::<IgnoredAny>).map(|(_, end)| end)
 }
 
-/// Where the value that begins here ends. `None` if it is not complete.
-fn end_of(bytes: &[u8], mut at: usize) -> Option<usize> {
-    let mut values: usize = 1;
-    while values > 0 {
-        let (kind, content) = head(bytes, at)?;
-        (at, values) = match kind {
-            Kind::Text(size) | Kind::Other(size) => (content.checked_add(size)?, values - 1),
-            Kind::Array(items) => (content, (values - 1).checked_add(items)?),
-            Kind::Map(members) => (content, (values - 1).checked_add(members.checked_mul(2)?)?),
-        };
-        if at > bytes.len() {
-            return None;
-        }
-    }
-    Some(at)
+/// Returns how many members the map that begins here has, and where the first one begins.
+fn members_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let mut content = bytes.get(at..)?;
+    let members = decode::read_map_len(&mut content).ok()?;
+    Some((usize::try_from(members).ok()?, bytes.len() - content.len()))
+}
+
+/// Returns how many elements the array that begins here has, and where the first one begins.
+fn elements_at(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let mut content = bytes.get(at..)?;
+    let elements = decode::read_array_len(&mut content).ok()?;
+    Some((usize::try_from(elements).ok()?, bytes.len() - content.len()))
 }
 
 /// Finds a place in MessagePack; `None` if there is none.
@@ -316,47 +244,28 @@ fn msgpack_place(bytes: &[u8], steps: &[Step]) -> Result<Option<Target>, PatchEr
 fn msgpack_walk(bytes: &[u8], steps: &[Step]) -> Option<Target> {
     let mut at = 0;
     for (nth, step) in steps.iter().enumerate() {
-        let (kind, mut next) = head(bytes, at)?;
-        at = match (kind, step) {
-            (Kind::Map(members), Step::Name(name)) => {
-                let mut found = None;
-                for _ in 0..members {
-                    let value = end_of(bytes, next)?;
-                    if is_named(bytes, next..value, name)? {
-                        found = Some(value);
-                    }
-                    next = end_of(bytes, value)?;
-                }
-                if found.is_none() && nth + 1 == steps.len() {
-                    let added = Added { name: name.clone(), members, object: at };
-                    return Some(Target { replaced: next..next, is_text: false, added: Some(added) });
-                }
-                found?
+        if let (Step::Name(name), Some((members, first))) = (step, members_at(bytes, at)) {
+            let (mut found, mut next) = (None, first);
+            for _ in 0..members {
+                // A name of another kind, such as a list, is the name of nothing.
+                let named = read_at(bytes, next, Named(Some(name)));
+                let (is_named, value) = named.or_else(|| Some((false, end_of(bytes, next)?)))?;
+                found = if is_named { Some(value) } else { found };
+                next = end_of(bytes, value)?;
             }
-            (Kind::Array(items), step) => {
-                let index = index(step).filter(|index| *index < items)?;
-                for _ in 0..index {
-                    next = end_of(bytes, next)?;
-                }
-                next
+            if found.is_none() && nth + 1 == steps.len() {
+                let added = Added { name: name.clone(), members, object: at };
+                return Some(Target { replaced: next..next, is_text: false, added: Some(added) });
             }
-            (Kind::Map(_) | Kind::Text(_) | Kind::Other(_), _) => return None,
-        };
+            at = found?;
+        } else {
+            let (elements, first) = elements_at(bytes, at)?;
+            let index = index(step).filter(|index| *index < elements)?;
+            at = (0..index).try_fold(first, |next, _| end_of(bytes, next))?;
+        }
     }
-    let is_text = matches!(head(bytes, at)?.0, Kind::Text(_));
+    let is_text = decode::read_str_len(&mut &bytes[at..]).is_ok();
     Some(Target { replaced: at..end_of(bytes, at)?, is_text, added: None })
-}
-
-/// Whether a member's name is this one, as filters compare them: a text, bytes or an integer.
-fn is_named(bytes: &[u8], key: Range<usize>, name: &str) -> Option<bool> {
-    let (kind, content) = head(bytes, key.start)?;
-    let first = bytes[key.start];
-    if matches!(kind, Kind::Text(_)) || matches!(first, 0xc4..=0xc6) {
-        return Some(bytes[content..key.end] == *name.as_bytes());
-    }
-    let is_integer = matches!(first, 0x00..=0x7f | 0xcc..=0xd3 | 0xe0..=0xff);
-    let number = || rmp_serde::from_slice::<serde_json::Number>(&bytes[key]).ok();
-    Some(is_integer && number().is_some_and(|number| number.to_string() == name))
 }
 
 fn msgpack_text(text: &str) -> Vec<u8> {

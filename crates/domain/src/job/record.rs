@@ -12,32 +12,25 @@ use super::{
     EntryId, Envelope, FollowUps, Generation, JobId, JobType, Lane, Malformed, Policy, Timestamp, Tracking,
 };
 
-/// How a payload is encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Encoding {
-    /// JSON, the default of the wire contract.
-    #[default]
-    Json,
-    /// MessagePack with field names, which this crate's producer writes.
-    Msgpack,
-    /// Bytes that only the handler understands.
-    Raw,
+variants! {
+    /// How a payload is encoded.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Encoding {
+        /// JSON, the default of the wire contract.
+        #[default]
+        Json = "json",
+        /// MessagePack with field names, which this crate's producer writes.
+        Msgpack = "msgpack",
+        /// Bytes that only the handler understands.
+        Raw = "raw",
+    }
 }
 
 impl Encoding {
-    /// Returns the encoding's name, as the field `encoding` has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Msgpack => "msgpack",
-            Self::Raw => "raw",
-        }
-    }
-
     /// Returns the encoding with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Json, Self::Msgpack, Self::Raw].into_iter().find(|encoding| encoding.as_str() == name)
+        Self::named(name)
     }
 }
 

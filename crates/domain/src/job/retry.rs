@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::de::Error;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::gate::{IN_PAYLOAD, is_in_payload};
 use super::number::{count, fraction, some_count};
@@ -100,59 +100,61 @@ impl Backoff {
     }
 }
 
-/// What a type allows its jobs. A job's own fields (`max_attempts`, `timeout_ms`) take precedence.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// # use streamfleet_domain as streamfleet;
-/// use streamfleet::job::{Backoff, Policy};
-///
-/// let hourly = Policy::default().max_attempts(24).backoff(Backoff::Fixed(Duration::from_secs(3600)));
-/// ```
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Policy {
-    /// How long one attempt may run; 1 ms to 7 days, by default 5 min.
-    #[serde(with = "duration")]
-    pub timeout: Duration,
-    /// The number of failures that bury a job; at least 1, by default 4.
-    #[serde(deserialize_with = "count")]
-    pub max_attempts: u32,
-    /// The number of lost workers that bury a job; at least 1, by default 3.
-    #[serde(deserialize_with = "count")]
-    pub max_losses: u32,
-    /// The delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
-    pub backoff: Backoff,
-    /// How much of a delay randomness may add or take away; 0 to 1, by default 0.2.
-    #[serde(deserialize_with = "fraction")]
-    pub jitter: f64,
-    /// Which jobs leave a record; `None` for the queue's setting.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tracking: Option<Tracking>,
-    /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each
-    /// generation, so also for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on_success: Option<JobType>,
-    /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each generation,
-    /// so a replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub on_failure: Option<JobType>,
-    /// What follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come before those of the pool
-    /// with the same names. Other handlers report no classes.
-    #[serde(skip_serializing_if = "ErrorRules::is_empty")]
-    pub errors: ErrorRules,
-    /// How many attempts of the type may run at once in one process, over all its queues: 1 to 100,000, or `None`, the default, for as many
-    /// as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub concurrency: Option<usize>,
-    /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it have no key.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit_key: Option<String>,
-    /// How many attempts of the type with the same key may run at once in one process, 1 to 100,000.
-    #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
-    pub concurrency_per_key: Option<usize>,
+with_defaults! {
+    /// What a type allows its jobs. A job's own fields (`max_attempts`, `timeout_ms`) take precedence.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// # use streamfleet_domain as streamfleet;
+    /// use streamfleet::job::{Backoff, Policy};
+    ///
+    /// let hourly = Policy::default().max_attempts(24).backoff(Backoff::Fixed(Duration::from_secs(3600)));
+    /// ```
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Policy {
+        /// How long one attempt may run; 1 ms to 7 days, by default 5 min.
+        #[serde(with = "duration")]
+        pub timeout: Duration = Duration::from_secs(300),
+        /// The number of failures that bury a job; at least 1, by default 4.
+        #[serde(deserialize_with = "count")]
+        pub max_attempts: u32 = 4,
+        /// The number of lost workers that bury a job; at least 1, by default 3.
+        #[serde(deserialize_with = "count")]
+        pub max_losses: u32 = 3,
+        /// The delay before a retry; by default 10 s, then 30 s, and 60 s from then on.
+        pub backoff: Backoff = Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
+        /// How much of a delay randomness may add or take away; 0 to 1, by default 0.2.
+        #[serde(deserialize_with = "fraction")]
+        pub jitter: f64 = 0.2,
+        /// Which jobs leave a record; `None` for the queue's setting.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub tracking: Option<Tracking> = None,
+        /// The type of the job that follows each success of a job that names none itself; by default, none. It is submitted for each
+        /// generation, so also for each replay that succeeds. A type that names itself is ignored, because its jobs would never end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub on_success: Option<JobType> = None,
+        /// The type of the job that follows each death of a job that names none itself; by default, none. It is submitted for each generation,
+        /// so a replayed job that dies again is followed again. A type that names itself is ignored, because its jobs would never end.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub on_failure: Option<JobType> = None,
+        /// What follows from the errors of its jobs, by the classes that the programs of a pool report: these rules come before those of the pool
+        /// with the same names. Other handlers report no classes.
+        #[serde(skip_serializing_if = "ErrorRules::is_empty")]
+        pub errors: ErrorRules = ErrorRules::default(),
+        /// How many attempts of the type may run at once in one process, over all its queues: 1 to 100,000, or `None`, the default, for as many
+        /// as there are slots. Other jobs go on meanwhile; see `docs/concurrency.md`.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub concurrency: Option<usize> = None,
+        /// The field of a job that has its key, such as `h.tenant` for the header `tenant`. Jobs without it have no key.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub limit_key: Option<String> = None,
+        /// How many attempts of the type with the same key may run at once in one process, 1 to 100,000.
+        #[serde(deserialize_with = "some_count", skip_serializing_if = "Option::is_none")]
+        pub concurrency_per_key: Option<usize> = None,
+    }
 }
 
 impl Policy {
@@ -239,25 +241,6 @@ impl Policy {
     }
 }
 
-impl Default for Policy {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(300),
-            max_attempts: 4,
-            max_losses: 3,
-            backoff: Backoff::List([10, 30, 60].map(Duration::from_secs).to_vec()),
-            jitter: 0.2,
-            tracking: None,
-            on_success: None,
-            on_failure: None,
-            errors: ErrorRules::default(),
-            concurrency: None,
-            limit_key: None,
-            concurrency_per_key: None,
-        }
-    }
-}
-
 /// The policies of the types that this process knows. All other types have the default policy.
 #[derive(Debug, Clone, Default)]
 pub struct Policies {
@@ -277,38 +260,26 @@ impl Policies {
     }
 }
 
-/// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's
-/// setting, and that over the queue's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tracking {
-    /// None. What a retry needs is recorded while the job lives, and deleted when it ends.
-    None,
-    /// Jobs that failed at least once, lost a worker, or have an id that their producer chose.
-    #[default]
-    Failures,
-    /// Every job.
-    All,
+variants! {
+    /// Which jobs leave a record (`job:<id>`) that `status` can answer from. The job's own field wins over its type's
+    /// setting, and that over the queue's.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Tracking {
+        /// None. What a retry needs is recorded while the job lives, and deleted when it ends.
+        None = "none",
+        /// Jobs that failed at least once, lost a worker, or have an id that their producer chose.
+        #[default]
+        Failures = "failures",
+        /// Every job.
+        All = "all",
+    }
 }
 
 impl Tracking {
-    /// Returns the tracking's name, as the field `tracking` has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Failures => "failures",
-            Self::All => "all",
-        }
-    }
-
     /// Returns the tracking with this name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::None, Self::Failures, Self::All].into_iter().find(|tracking| tracking.as_str() == name)
-    }
-}
-
-impl Serialize for Tracking {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self.as_str())
+        Self::named(name)
     }
 }
 

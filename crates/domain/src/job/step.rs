@@ -25,19 +25,13 @@ use super::{
     Backoff, Failure, FailureKind, OutOfBounds, Outcome, Policy, Retry, bounds, duration, format_duration,
 };
 
-/// How often a step may run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum StepKind {
-    /// As often as needed, until it succeeds or reaches its limit.
-    Auto,
-    /// Never twice, unless a person says so: what it does cannot be undone.
-    Once,
-}
-
 variants! {
-    /// Returns the kind's name, as used in ledgers and configuration files.
-    StepKind: Display {
+    /// How often a step may run.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum StepKind: Display {
+        /// As often as needed, until it succeeds or reaches its limit.
         Auto = "auto",
+        /// Never twice, unless a person says so: what it does cannot be undone.
         Once = "once",
     }
 }
@@ -52,59 +46,25 @@ impl FromStr for StepKind {
 
 as_text!(StepKind);
 
-/// Where a step is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum StepState {
-    /// It has not run, or should run again.
-    #[default]
-    Pending,
-    /// A run began, and has not reported how it ended.
-    Started,
-    /// It succeeded, or a person says that it is done.
-    Done,
-    /// `once` only: its handler returned an error. A person decides.
-    Failed,
-    /// `auto` only: it reached its limit of failures, or failed permanently. A replay runs it again.
-    Exhausted,
-    /// `once` only: nobody knows whether it did its work. A person decides.
-    Unknown,
-    /// A person decided that it will not be done.
-    GivenUp,
-}
-
 variants! {
-    /// Returns the state's name, as used in ledgers and on the command line.
-    StepState: Display {
+    /// Where a step is in its life.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum StepState: Display {
+        /// It has not run, or should run again.
+        #[default]
         Pending = "pending",
+        /// A run began, and has not reported how it ended.
         Started = "started",
+        /// It succeeded, or a person says that it is done.
         Done = "done",
+        /// `once` only: its handler returned an error. A person decides.
         Failed = "failed",
+        /// `auto` only: it reached its limit of failures, or failed permanently. A replay runs it again.
         Exhausted = "exhausted",
+        /// `once` only: nobody knows whether it did its work. A person decides.
         Unknown = "unknown",
+        /// A person decided that it will not be done.
         GivenUp = "given_up",
-    }
-}
-
-impl StepState {
-    /// Returns true if a single transition may lead from this state to `next`; see the module's table.
-    pub fn may_become(self, kind: StepKind, next: Self) -> bool {
-        let once = kind == StepKind::Once;
-        match self {
-            Self::Pending => matches!(next, Self::Started | Self::Done | Self::GivenUp),
-            Self::Started => match next {
-                Self::Pending | Self::Done | Self::GivenUp => true,
-                Self::Failed | Self::Unknown => once,
-                Self::Started | Self::Exhausted => !once,
-            },
-            Self::Unknown => {
-                once && matches!(next, Self::Done | Self::Failed | Self::Pending | Self::GivenUp)
-            }
-            Self::Failed => once && matches!(next, Self::Done | Self::Pending | Self::GivenUp),
-            Self::Exhausted => {
-                !once && matches!(next, Self::Done | Self::Pending | Self::Started | Self::GivenUp)
-            }
-            Self::Done | Self::GivenUp => false,
-        }
     }
 }
 
@@ -273,22 +233,15 @@ fn auto_delay(failure: &Failure, by_policy: Duration) -> Option<Duration> {
     }
 }
 
-/// What a person decides about a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Its work is done.
-    Done,
-    /// It should run again.
-    Run,
-    /// It should not be done.
-    GiveUp,
-}
-
 variants! {
-    /// Returns the verdict's name, as used on the command line and in ledgers.
-    Verdict: Display {
+    /// What a person decides about a step.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Verdict: Display {
+        /// Its work is done.
         Done = "done",
+        /// It should run again.
         Run = "run",
+        /// It should not be done.
         GiveUp = "give-up",
     }
 }
@@ -341,6 +294,29 @@ pub fn judge(state: StepState, is_dead: bool, verdict: Verdict) -> Result<StepSt
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    impl StepState {
+        /// Returns true if a single transition may lead from this state to `next`; see the module's table.
+        pub(in crate::job) fn may_become(self, kind: StepKind, next: Self) -> bool {
+            let once = kind == StepKind::Once;
+            match self {
+                Self::Pending => matches!(next, Self::Started | Self::Done | Self::GivenUp),
+                Self::Started => match next {
+                    Self::Pending | Self::Done | Self::GivenUp => true,
+                    Self::Failed | Self::Unknown => once,
+                    Self::Started | Self::Exhausted => !once,
+                },
+                Self::Unknown => {
+                    once && matches!(next, Self::Done | Self::Failed | Self::Pending | Self::GivenUp)
+                }
+                Self::Failed => once && matches!(next, Self::Done | Self::Pending | Self::GivenUp),
+                Self::Exhausted => {
+                    !once && matches!(next, Self::Done | Self::Pending | Self::Started | Self::GivenUp)
+                }
+                Self::Done | Self::GivenUp => false,
+            }
+        }
+    }
 
     fn failed(kind: FailureKind, retry: Retry) -> Outcome {
         Outcome::Failed(Failure::new(kind, "card declined", retry))

@@ -6,67 +6,49 @@ use serde::{Deserialize, Serialize};
 /// How many jobs must have ended before a replay stops itself for their deaths.
 const FEWEST_ENDS: u64 = 20;
 
-/// Where a task is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TaskState {
-    /// The first jobs of a replay run, and all of them must succeed.
-    Canary,
-    /// It is carried out.
-    Running,
-    /// A person paused it.
-    Paused,
-    /// A person stopped it, or a replay stopped itself.
-    Stopped,
-    /// It cannot be carried out.
-    Failed,
-    /// Nothing is left to do. If it replays dead letters, all these jobs have ended.
-    Done,
+variants! {
+    /// Where a task is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum TaskState {
+        /// The first jobs of a replay run, and all of them must succeed.
+        Canary = "canary",
+        /// It is carried out.
+        Running = "running",
+        /// A person paused it.
+        Paused = "paused",
+        /// A person stopped it, or a replay stopped itself.
+        Stopped = "stopped",
+        /// It cannot be carried out.
+        Failed = "failed",
+        /// Nothing is left to do. If it replays dead letters, all these jobs have ended.
+        Done = "done",
+    }
 }
 
 impl TaskState {
-    /// Every state.
-    pub const ALL: [Self; 6] =
-        [Self::Canary, Self::Running, Self::Paused, Self::Stopped, Self::Failed, Self::Done];
-
-    /// Returns the state's name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Canary => "canary",
-            Self::Running => "running",
-            Self::Paused => "paused",
-            Self::Stopped => "stopped",
-            Self::Failed => "failed",
-            Self::Done => "done",
-        }
-    }
-
     /// Returns true if it never changes anything again.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Stopped | Self::Failed | Self::Done)
     }
 }
 
-/// How a replay goes about its letters.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct ReplayRules {
-    /// How many jobs it replays per second, at most 10,000; `None` if as many as it can.
-    pub rate: Option<f64>,
-    /// How many jobs must succeed before the others are replayed.
-    pub canary: u64,
-    /// The share of jobs that may die again, with the same fingerprint, in percent; at least 20 must have ended. `None` if it
-    /// does not stop itself.
-    pub stop_at: Option<f64>,
-    /// How often tasks replay a job, at most.
-    pub max_replays: u64,
-    /// Whether all steps of a job run again, also those that are done and those of the kind `once`.
-    #[serde(default)]
-    pub all_steps: bool,
-}
-
-impl Default for ReplayRules {
-    fn default() -> Self {
-        Self { rate: None, canary: 0, stop_at: None, max_replays: 3, all_steps: false }
+with_defaults! {
+    /// How a replay goes about its letters.
+    #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+    #[non_exhaustive]
+    pub struct ReplayRules {
+        /// How many jobs it replays per second, at most 10,000; `None` if as many as it can.
+        pub rate: Option<f64> = None,
+        /// How many jobs must succeed before the others are replayed.
+        pub canary: u64 = 0,
+        /// The share of jobs that may die again, with the same fingerprint, in percent; at least 20 must have ended. `None` if it
+        /// does not stop itself.
+        pub stop_at: Option<f64> = None,
+        /// How often tasks replay a job, at most.
+        pub max_replays: u64 = 3,
+        /// Whether all steps of a job run again, also those that are done and those of the kind `once`.
+        #[serde(default)]
+        pub all_steps: bool = false,
     }
 }
 

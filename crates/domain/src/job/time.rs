@@ -2,9 +2,25 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// An instant by the server's clock. Workers never compare it with their own clocks. The default is the Unix epoch.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
 pub struct Timestamp(u64);
+
+/// Reads what is stored in milliseconds; a mistake is [`Timestamp::MAX`].
+impl From<u64> for Timestamp {
+    fn from(ms: u64) -> Self {
+        Self(ms.min(Self::MAX.0))
+    }
+}
+
+impl From<Timestamp> for u64 {
+    fn from(time: Timestamp) -> Self {
+        time.0
+    }
+}
 
 impl Timestamp {
     /// The last millisecond of the year 9999. Later instants are treated as mistakes.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +10,8 @@ use super::stored;
 use crate::client::decode::{self, timestamp};
 use crate::client::error::Error;
 use crate::client::keys::AlertKeys;
-use crate::client::script::{Answer, Script, args, scripts};
+use crate::client::link::entries;
+use crate::client::script::{Answer, args, scripts};
 use crate::inspect::audit::{Action, Noted, PastAction, call_name, recent};
 use crate::job::incident::delivery::Delivery;
 use crate::job::incident::{Incident, IncidentId, IncidentState};
@@ -19,7 +19,7 @@ use crate::job::{EntryId, Envelope, Lane, QueueName, SinkName, Timestamp, cut};
 use crate::{Broker, Link, bytes, millis};
 
 scripts! {
-    ALERT_LEAD "alert_lead", INCIDENTS "incidents", INCIDENT_ACK "incident_ack", INCIDENT_PUT "incident_put",
+    INCIDENTS "incidents", INCIDENT_ACK "incident_ack", INCIDENT_PUT "incident_put",
     INCIDENT_TOLD "incident_told",
 }
 
@@ -166,14 +166,10 @@ impl Incidents {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn past(&self, before: Option<EntryId>, count: u64) -> Result<Vec<PastIncident>, Error> {
-        let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
-        let client = self.link.client();
-        let reply = client.xrevrange(self.keys.past.clone(), end, "-", Some(count));
-        let reply: Value = self.link.ask("xrevrange", reply).await?;
-        // The lane has no meaning here.
-        let entries = decode::entries("xrevrange", &reply, Lane::Normal)?.into_iter();
+        let entries =
+            self.link.xrevrange(&self.keys.past, entries::before(before), count, Lane::Normal).await?;
         let read = |fields: &Envelope| stored::unpack(std::str::from_utf8(fields.get(b"incident")?).ok()?);
-        let past = entries.filter_map(|entry| {
+        let past = entries.into_iter().filter_map(|entry| {
             Some(PastIncident { entry: entry.id, incident: read(entry.envelope.as_ref()?)? })
         });
         Ok(past.collect())
@@ -206,7 +202,7 @@ impl Incidents {
             call = call_name(),
             action = Value::Bytes(note.pack().into()),
         ]);
-        let answer = self.run_named(&INCIDENT_ACK, keys, args).await?;
+        let answer = self.link.run_named(&INCIDENT_ACK, keys, args).await?;
         match (answer.status, answer.rest.first().and_then(decode::number)) {
             (0, _) => Ok(None),
             (1, Some(until)) => Ok(Some(Noted::read(timestamp(until), answer.rest.get(1)))),
@@ -226,9 +222,7 @@ impl Incidents {
     /// Takes or renews the lease of the process that sends; zero gives it up. Returns whether this process has it.
     #[doc(hidden)]
     pub async fn lead(&self, own: &str, lease: Duration) -> Result<bool, Error> {
-        let args = Vec::from(args![ALERT_LEAD; own, lease_ms = millis(lease)]);
-        let answer = self.link.run(&ALERT_LEAD, vec![self.keys.sender.clone()], args).await?;
-        Ok(answer.status == 1)
+        self.link.take_lease(&self.keys.sender, own, lease).await
     }
 
     /// Writes down what a check has led to. Returns how many incidents did not fit; `None` if another process sends.
@@ -240,7 +234,7 @@ impl Incidents {
         for some in changes.chunks(CHANGES_PER_CALL) {
             let mut args = Vec::from(args![INCIDENT_PUT; own, most = MAX_OPEN, keep = KEPT]);
             args.extend(some.iter().flat_map(fields));
-            let answer = self.run_named(&INCIDENT_PUT, keys.map(Clone::clone).to_vec(), args).await?;
+            let answer = self.link.run_named(&INCIDENT_PUT, keys.map(Clone::clone).to_vec(), args).await?;
             match (answer.status, answer.rest.first().and_then(decode::number)) {
                 (1, Some(count)) => left_out += count,
                 (0, _) => return Ok(None),
@@ -263,7 +257,7 @@ impl Incidents {
                 let (handed, given_up) = (i64::from(delivery.handed), i64::from(delivery.given_up));
                 args![INCIDENT_TOLD; field = format!("{id} {sink}"), handed, given_up]
             });
-            self.run_named(&INCIDENT_TOLD, keys.map(Clone::clone).to_vec(), args.collect()).await?;
+            self.link.run_named(&INCIDENT_TOLD, keys.map(Clone::clone).to_vec(), args.collect()).await?;
         }
         Ok(())
     }
@@ -273,19 +267,6 @@ impl Incidents {
     pub fn keys(&self) -> Vec<fred::types::Key> {
         let AlertKeys { sender, open, past, told, acks, seen, audit } = self.keys.clone();
         vec![sender, open, past, told, acks, seen, audit]
-    }
-
-    /// Runs a script that may be sent twice: if the answer is lost, it is sent again.
-    async fn run_named(
-        &self,
-        script: &Script,
-        keys: Vec<fred::types::Key>,
-        args: Vec<Value>,
-    ) -> Result<Answer, Error> {
-        match self.link.run(script, keys.clone(), args.clone()).await {
-            Err(Error::Unknown { .. }) => self.link.run(script, keys, args).await,
-            answer => answer,
-        }
     }
 }
 

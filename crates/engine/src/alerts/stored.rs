@@ -1,102 +1,30 @@
 //! What Redis holds about an incident: JSON. What cannot be read belongs to another version, and is left alone. Texts are cut
 //! and made plain again, because anybody with access to Redis may have written them.
 
-use serde::{Deserialize, Serialize};
-
-use crate::client::decode::timestamp;
-use crate::job::Timestamp;
 use crate::job::incident::line::{MAX_KEY_BYTES, MAX_TEXT_BYTES, plain_line};
-use crate::job::incident::{Incident, IncidentExample, IncidentId, IncidentKind, IncidentState};
+use crate::job::incident::{Incident, IncidentExample};
 
-/// An incident as JSON. Times are in milliseconds.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    id: String,
-    kind: IncidentKind,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    queue: Option<String>,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    key: String,
-    state: IncidentState,
-    #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
-    job_type: String,
-    #[serde(default)]
-    detail: String,
-    #[serde(default)]
-    count: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    example: Option<IncidentExample>,
-    since_ms: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    opened_ms: Option<u64>,
-    seen_ms: u64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    clear_since_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    resolved_ms: Option<u64>,
-    #[serde(default)]
-    notices: u32,
-    #[serde(default)]
-    resolving: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    next_ms: Option<u64>,
-}
-
-/// Returns the incident as Redis holds it.
 pub(super) fn pack(incident: &Incident) -> String {
-    let ms = |time: Option<Timestamp>| time.map(Timestamp::as_ms);
-    let incident = incident.clone();
-    let stored = Stored {
-        id: incident.id.as_str().to_owned(),
-        kind: incident.kind,
-        queue: incident.queue.map(|queue| queue.to_string()),
-        key: incident.key,
-        state: incident.state,
-        job_type: incident.job_type,
-        detail: incident.detail,
-        count: incident.count,
-        example: incident.example,
-        since_ms: incident.since.as_ms(),
-        opened_ms: ms(incident.opened),
-        seen_ms: incident.seen.as_ms(),
-        clear_since_ms: ms(incident.clear_since),
-        resolved_ms: ms(incident.resolved),
-        notices: incident.notices,
-        resolving: incident.resolving,
-        next_ms: ms(incident.next),
-    };
-    serde_json::to_string(&stored).expect("every key is a string, and no number is a fraction")
+    serde_json::to_string(incident).expect("every key is a string, and no number is a fraction")
 }
 
-/// Reads what Redis holds.
+/// Returns `None` for what this version cannot read.
 pub(super) fn unpack(text: &str) -> Option<Incident> {
-    let stored: Stored = serde_json::from_str(text).ok()?;
-    let id: IncidentId = stored.id.parse().ok()?;
-    let queue = stored.queue.map(|queue| queue.parse()).transpose().ok()?;
+    let incident: Incident = serde_json::from_str(text).ok()?;
     Some(Incident {
-        id,
-        kind: stored.kind,
-        queue,
-        key: plain_line(&stored.key, MAX_KEY_BYTES),
-        state: stored.state,
-        job_type: plain_line(&stored.job_type, MAX_KEY_BYTES),
-        detail: plain_line(&stored.detail, MAX_TEXT_BYTES),
-        count: stored.count,
-        example: stored.example.map(|example| IncidentExample::new(&example.job, &example.error)),
-        since: timestamp(stored.since_ms),
-        opened: stored.opened_ms.map(timestamp),
-        seen: timestamp(stored.seen_ms),
-        clear_since: stored.clear_since_ms.map(timestamp),
-        resolved: stored.resolved_ms.map(timestamp),
-        notices: stored.notices,
-        resolving: stored.resolving,
-        next: stored.next_ms.map(timestamp),
+        key: plain_line(&incident.key, MAX_KEY_BYTES),
+        job_type: plain_line(&incident.job_type, MAX_KEY_BYTES),
+        detail: plain_line(&incident.detail, MAX_TEXT_BYTES),
+        example: incident.example.map(|example| IncidentExample::new(&example.job, &example.error)),
+        ..incident
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::decode::timestamp;
+    use crate::job::incident::{IncidentKind, IncidentState};
 
     #[test]
     fn an_incident_survives_being_stored() {

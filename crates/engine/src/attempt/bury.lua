@@ -64,6 +64,13 @@ return settle_each('bury', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, fun
       'error', error_text, 'first_failed_ms', first_failed,
       attempt_fields(facts.noted, now, tonumber(elapsed_ms), outcome, worker, error_text))
   end
+  if journal_of(stream) then
+    local attempts = is_owner and noted_attempts(record, facts.noted) or ''
+    write_end(stream, { 'life', generation, 'id', id, 'type', job_type, 'lane', origin, 'state', 'dead', 'created_ms', created_ms,
+      'ended_ms', ms_text(now), 'elapsed_ms', elapsed_ms, 'worker', worker, 'attempts', attempts, 'failures', failures, 'reason', reason,
+      'error', error_text, 'fingerprint', fingerprint, 'root', root, 'letter', letter_id },
+      needs_fields(stream, true) and cmsgpack.pack({ origin, unpack(letter) }) or '')
+  end
   mark_letter(record, letter_id, generation, group, kept)
   leave_ledger(ledger, generation)
   if offloaded ~= kept then drop_offloaded(offloaded, generation, record) end

@@ -87,20 +87,7 @@ impl<'a> Letter<'a> {
             let raw: Vec<_> = [(b"raw".as_slice(), packed.as_slice())].into_iter().chain(broken).collect();
             return Envelope::new(raw.into_iter());
         }
-        let fleet = |name: &[u8]| {
-            matches!(
-                name,
-                b"attempt"
-                    | b"lost"
-                    | b"created_ms"
-                    | b"life"
-                    | b"lane"
-                    | b"root"
-                    | b"delay_ms"
-                    | b"run_at_ms"
-            ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms" | b"campaign")
-                || name.starts_with(b"dead_")
-        };
+        let fleet = |name: &[u8]| is_of_fleet(name) || name.starts_with(b"dead_");
         let mut add: Vec<(&[u8], &[u8])> = match self.envelope.get(b"id") {
             _ if self.job_type.is_empty() => broken,
             Some(_) => Vec::new(),
@@ -119,6 +106,15 @@ impl<'a> Letter<'a> {
         }
         edited(self.envelope, self.trace, fleet, &add)
     }
+}
+
+/// Whether the fleet writes this field into the entry of a job, about where the job is and what became of its attempts. A letter does not
+/// have it: a replay begins without.
+pub(crate) fn is_of_fleet(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"attempt" | b"lost" | b"created_ms" | b"life" | b"lane" | b"root" | b"delay_ms" | b"run_at_ms"
+    ) || matches!(name, b"was_delay_ms" | b"was_run_at_ms" | b"unroutable_ms" | b"campaign")
 }
 
 impl Queue {

@@ -27,6 +27,11 @@ local function cancelled()
     if created_ms ~= '' then redis.call('HSET', record, 'created_ms', created_ms) end
   end
   finish_job(ends, id, record, stream, lock, batch, is_owner)
+  if generation ~= '' and retention_ms ~= '0' and journal_of(stream) then
+    local attempts = is_owner and facts.noted and noted_attempts(record, facts.noted) or ''
+    write_end(stream, { 'life', generation, 'id', id, 'type', job_type, 'lane', lane, 'state', 'cancelled', 'created_ms', created_ms,
+      'ended_ms', ms_text(now), 'attempts', attempts, 'error', 'cancelled by ' .. who }, '')
+  end
   retire(record, ledger, generation, is_owner, now, retention_ms, facts)
   drop_offloaded(offloaded, generation, record)
   note_cancelled(endings, id, job_type, 'cancelled by ' .. who)

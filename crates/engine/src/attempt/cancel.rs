@@ -3,9 +3,6 @@
 
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
-use fred::types::Value;
-
 use crate::attempt::args::text;
 use crate::attempt::followup::FollowUpArgs;
 use crate::attempt::taken::TakenJob;
@@ -152,7 +149,7 @@ impl Queue {
             (None, None) => return Ok(false),
             (Some((envelope, lane)), _) => Found { envelope, lane, entry: None, waitlist: None },
             (None, Some((entry, lane, waitlist))) => {
-                let envelope = self.entry(entry, lane, waitlist.as_deref()).await?.unwrap_or_default();
+                let envelope = self.whole_entry(lane, waitlist.as_deref(), entry).await?.unwrap_or_default();
                 Found { envelope, lane, entry: Some(entry), waitlist }
             }
         };
@@ -233,7 +230,7 @@ impl Queue {
             return Ok(Some(Found { envelope, lane, entry: None, waitlist: None }));
         }
         if let Some((entry, lane, waitlist)) = entry
-            && let Some(envelope) = self.entry(entry, lane, waitlist.as_deref()).await?
+            && let Some(envelope) = self.whole_entry(lane, waitlist.as_deref(), entry).await?
         {
             let own_lane =
                 envelope.get(b"lane").and_then(|lane| std::str::from_utf8(lane).ok()?.parse().ok());
@@ -243,27 +240,12 @@ impl Queue {
         }
         for lane in Lane::ALL {
             if let Some(entry) = self.seek_entry(id, lane, MAX_SEARCHED).await?
-                && let Some(envelope) = self.entry(entry, lane, None).await?
+                && let Some(envelope) = self.whole_entry(lane, None, entry).await?
             {
                 return Ok(Some(Found { envelope, lane, entry: Some(entry), waitlist: None }));
             }
         }
         Ok(None)
-    }
-
-    async fn entry(
-        &self,
-        entry: EntryId,
-        lane: Lane,
-        waitlist: Option<&str>,
-    ) -> Result<Option<Envelope>, Error> {
-        let client = self.link.client();
-        let reply =
-            client.xrange(self.keys.location(lane, waitlist), entry.to_string(), entry.to_string(), Some(1));
-        let reply: Value = self.link.ask("xrange", reply).await?;
-        let mut entries = decode::entries("xrange", &reply, lane)?;
-        self.restore(&self.link, &mut entries).await?;
-        Ok(entries.pop().and_then(|entry| entry.envelope))
     }
 
     /// Returns those of these generations that somebody has asked to cancel, and what is new about the gates. Costs almost

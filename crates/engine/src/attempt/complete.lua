@@ -1,7 +1,7 @@
 -- complete: jobs that keep a record succeeded. If another process has taken over an entry, its success is late: it
 -- cancels the retry if that has not started, and changes nothing otherwise.
 -- Each job has five keys: record, lock, batch, ledger, offloaded. result: '' for none. keeps: '1' to keep a record,
--- 'forget' to delete it, '0' if there is none.
+-- 'forget' to delete it, '0' if there is none. fields: those of the job, packed, or ''; see write_end.
 -- returns {1, {an answer or an error for each job}}: 1 done, 0 stale, 2 a late success cancelled the retry, 4 not pending,
 --   and no trace of this generation is left: a plain acknowledgement settled it, 5 left for another call, because this one has
 --   reported to many batches; never the first job
@@ -40,10 +40,17 @@ local function done(record, facts, is_owner, generation, result, elapsed_ms, job
   end
   if facts.member or facts.dead_id then redis.call('HDEL', record, 'dead_id', 'member') end
 end
+local function note(record, facts, is_owner, generation, id, elapsed_ms, result, job_type, created_ms, fields)
+  local attempts = is_owner and noted_attempts(record, facts.noted) or ''
+  write_end(stream, { 'life', generation, 'id', id, 'type', job_type, 'lane', lane, 'state', 'done', 'created_ms', created_ms, 'ended_ms',
+    ms_text(now), 'elapsed_ms', elapsed_ms, 'worker', consumer, 'attempts', attempts, 'result', result },
+    needs_fields(stream, false) and fields or '')
+end
 return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH, function(held, entry, generation, key, first, last)
   local record, lock, batch, ledger, offloaded = unpack(KEYS, key, key + 4)
   if not has_ledgers then ledger = nil end
-  local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends = unpack(ARGV, first, last)
+  local id, elapsed_ms, result, retention_ms, job_type, created_ms, keeps, ends, fields = unpack(ARGV, first, last)
+  local is_noted = keeps == '1' and journal_of(stream)
   if held then
     if keeps == '0' then
       -- Nothing is known about it, but its type may name a job that follows.
@@ -58,6 +65,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
     is_owner, facts = owns(record, generation, facts)
     done(record, facts, is_owner, generation, result, elapsed_ms, job_type, created_ms)
     finish_job(ends, id, record, stream, lock, batch, is_owner, facts.extra)
+    if is_noted then note(record, facts, is_owner, generation, id, elapsed_ms, result, job_type, created_ms, fields) end
     drop_offloaded(offloaded, generation, record)
     retire(record, ledger, generation, is_owner, now, keeps == 'forget' and '0' or retention_ms, facts)
     return 1, 'end'
@@ -73,6 +81,7 @@ return settle_each('complete', stream, receipts, consumer, FIRST_KEY, KEYS_EACH,
   if must_wait(facts.extra) then return 5 end
   done(record, facts, is_owner, generation, result, elapsed_ms, job_type, created_ms)
   finish_job(ends, id, record, stream, lock, batch, is_owner, facts.extra)
+  if is_noted then note(record, facts, is_owner, generation, id, elapsed_ms, result, job_type, created_ms, fields) end
   retire(record, ledger, generation, is_owner, now, retention_ms, facts)
   if member then
     unpark(delayed, packs, member, generation, record)

@@ -55,12 +55,17 @@ redis.call('HINCRBY', ledger, 'v', 1)
 local unnoted = action == '' and '' or why_not_noted(audit, call, action)
 if answer == 1 then return { 1, unnoted } end
 if answer == 2 then return { 2, unnoted, (back_to_lane(dead, letter, record, { high, normal, low }, false)) } end
-redis.call('HSET', record, 'state', 'done', attempt_fields(redis.call('HGET', record, 'noted'), now, 0, 'done', who, ''))
+local facts = facts_of(record, '', 'type', 'lane')
+redis.call('HSET', record, 'state', 'done', attempt_fields(facts.noted, now, 0, 'done', who, ''))
 redis.call('HDEL', record, 'dead_id', 'children')
 remove_letter(dead, letter)
 drop_offloaded(offloaded, '')
 unmark_letter(record, letter_id)
 finish_job(ends, id, record, stream, lock, batch, true, redis.call('HGET', record, 'batches'))
+if facts.generation and journal_of(stream) then
+  write_end(stream, { 'life', facts.generation, 'id', id, 'type', facts.extra or '', 'lane', facts.other or '', 'state', 'done', 'created_ms',
+    facts.created_ms or '', 'ended_ms', ms_text(now), 'worker', who, 'attempts', noted_attempts(record, facts.noted) }, '')
+end
 expire(record, now, retention_ms, ledger, facts_of(record))
 count_last_end()
 return { 3, unnoted }

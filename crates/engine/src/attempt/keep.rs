@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use fred::types::Value;
 
-use crate::job::{JobSpec, Tracking};
+use crate::attempt::taken::TakenJob;
+use crate::job::{Envelope, JobSpec, Tracking};
 
 /// Whether and for how long a job's record is kept after its end, and with which result.
 #[derive(Debug, Clone, Copy)]
@@ -19,6 +21,8 @@ pub struct KeepRecord<'a> {
     pub retention: Duration,
     /// What the handler returned.
     pub result: Option<&'a Bytes>,
+    /// Whether the journal of the queue gets the fields of a job that did not fail.
+    pub fields: bool,
 }
 
 impl KeepRecord<'_> {
@@ -29,6 +33,12 @@ impl KeepRecord<'_> {
             (true, Tracking::None) => "forget",
             (true, Tracking::Failures | Tracking::All) => "1",
         }
+    }
+
+    /// Its fields for the journal, packed; empty if it does not get them.
+    pub(super) fn journaled(&self, taken: TakenJob<'_>) -> Value {
+        let is_wanted = self.fields && self.mode() == "1" && taken.envelope.size() <= Envelope::LARGE_BYTES;
+        if is_wanted { Value::Bytes(taken.envelope.pack(taken.job.own_lane).into()) } else { Value::from("") }
     }
 
     /// Whether this job must have a record from now on until it ends.

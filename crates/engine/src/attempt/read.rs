@@ -223,12 +223,9 @@ impl Queue {
     /// Returns one entry of a lane; `None` if it was deleted.
     #[doc(hidden)]
     pub async fn read_entry(&self, lane: Lane, id: EntryId) -> Result<Option<Entry>, Error> {
-        let (client, text) = (self.link.client(), id.to_string());
-        let reply = client.xrange(self.keys.stream(lane).clone(), text.clone(), text, Some(1));
-        let reply: Value = self.link.ask("xrange", reply).await?;
-        let mut entries = decode::entries("xrange", &reply, lane)?;
-        self.restore(&self.link, &mut entries).await?;
-        Ok(entries.pop())
+        let mut entry = self.bare_entry(lane, None, id).await?;
+        self.restore(&self.link, entry.as_mut_slice()).await?;
+        Ok(entry)
     }
 
     /// Returns the members of one lane's group; none if nobody has joined it yet.

@@ -195,6 +195,7 @@ impl Queue {
             created_ms = created(job),
             keeps = keep.mode(),
             ends,
+            fields = keep.journaled(*taken),
         ];
         call.add((job.entry, &job.generation), keys, args);
     }
@@ -301,6 +302,8 @@ impl Queue {
             created_ms = created(job),
             retention_ms = millis(keep.retention_of_cancelled()),
             ends,
+            keeps = keep.mode(),
+            fields = keep.journaled(*taken),
         ];
         call.add((job.entry, &job.generation), keys, args);
     }

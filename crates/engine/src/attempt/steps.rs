@@ -14,7 +14,7 @@ use crate::job::{
     AfterDecision, DeadReason, End, EntryId, JobId, JobSpec, Lane, Ledger, State, StepName, StepRecord,
     StepState, Timestamp, Undecidable, Verdict, cut, judge,
 };
-use crate::{Answer, Queue, bytes, millis};
+use crate::{Queue, bytes, millis};
 
 scripts! { DECIDE "decide", STEPS "steps" }
 
@@ -286,7 +286,7 @@ impl StepLedgers<'_> {
         {
             args.extend(restated(letter, *reason, states));
         }
-        let answer = self.retry_decide(keys, args).await?;
+        let answer = self.queue.run_named(&DECIDE, keys, args).await?;
         let decided = match answer.status {
             0 => return Ok(None),
             1 => Decided::Written,
@@ -295,14 +295,6 @@ impl StepLedgers<'_> {
             _ => return Err(Error::contract("decide", answer)),
         };
         Ok(Some(Noted::read(decided, answer.rest.first())))
-    }
-
-    /// Sends a decision a second time if the first answer was lost: the script recognizes the call by its name.
-    async fn retry_decide(self, keys: Vec<fred::types::Key>, args: Vec<Value>) -> Result<Answer, Error> {
-        match self.queue.run(&DECIDE, keys.clone(), args.clone()).await {
-            Err(Error::Unknown { .. }) => self.queue.run(&DECIDE, keys, args).await,
-            answer => answer,
-        }
     }
 
     /// Returns the lane that a dead job came from, what its end triggers, and the key of its offloaded fields.

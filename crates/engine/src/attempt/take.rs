@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use crate::client::decode;
@@ -112,11 +111,8 @@ impl Queue {
     /// Reads the bodies of entries that a script has just delivered, and which follow each other in their lane.
     async fn read_taken(&self, link: &Link, lane: Lane, ids: &[EntryId]) -> Result<Vec<Entry>, Error> {
         let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(Vec::new()) };
-        let client = link.client();
-        let (stream, count) = (self.keys.stream(lane).clone(), ids.len() as u64);
-        let reply = client.xrange(stream, first.to_string(), last.to_string(), Some(count));
-        let reply: Value = link.ask("xrange", reply).await?;
-        let mut found = decode::entries("xrange", &reply, lane)?;
+        let range = (first.to_string(), last.to_string());
+        let mut found = link.xrange(self.keys.stream(lane), range, ids.len() as u64, lane).await?;
         let gone = ids.iter().filter(|id| found.iter().all(|entry| entry.id != **id));
         let gone: Vec<Entry> = gone.map(|id| Entry { id: *id, lane, envelope: None }).collect();
         found.retain(|entry| ids.contains(&entry.id));

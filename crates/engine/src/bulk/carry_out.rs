@@ -8,15 +8,14 @@ use std::str::FromStr;
 use futures_util::{StreamExt, stream};
 
 use super::fence::{Fence, has_mark};
-use super::move_jobs::{KeptBack, MoveOutcome, Route};
-use super::run_now::RunNowOutcome;
+use super::move_jobs::{KeptBack, Route};
+use super::outcome::Outcome;
 use super::selection::{BulkAction, BulkJobs, BulkSelection};
 use super::terms::BulkTerms;
-use crate::attempt::cancel::Cancelled;
 use crate::client::error::Error;
 use crate::inspect::jobs::Spot;
 use crate::job::{Envelope, QueueName, State};
-use crate::{Cancellation, FoundJob, JobCursor, Queue};
+use crate::{FoundJob, JobCursor, Queue};
 
 /// How many jobs are cancelled, and letters dropped, at once.
 const AT_ONCE: usize = 32;
@@ -134,15 +133,6 @@ pub(crate) struct Worked {
     /// How many jobs were looked at for the first time, without those that scripts count.
     pub(crate) looked: u64,
     pub(crate) reached: Reached,
-}
-
-/// What became of one job.
-enum Outcome {
-    Changed,
-    Requested { was_asked: bool },
-    Gone,
-    Kept(KeptBack),
-    Failed(String),
 }
 
 impl BulkTally {
@@ -306,14 +296,10 @@ impl Queue {
         found: &[(FoundJob, Option<Envelope>)],
     ) -> Result<Option<Vec<Outcome>>, Error> {
         match &selection.action {
-            BulkAction::RunNow => {
-                let reply = self.run_now(&selection.id, fence, found).await?;
-                Ok(reply.map(|reply| reply.into_iter().map(Outcome::from).collect()))
-            }
+            BulkAction::RunNow => self.run_now(&selection.id, fence, found).await,
             BulkAction::Move(to) => {
                 let route = Route { to: &self.beside(to), terms, mark: &selection.id, fence };
-                let reply = self.move_jobs(route, found).await?;
-                Ok(reply.map(|reply| reply.into_iter().map(Outcome::from).collect()))
+                self.move_jobs(route, found).await
             }
             BulkAction::Cancel | BulkAction::Drop | BulkAction::Purge => {
                 // Futures rather than an iterator that makes them: a server's tasks may move to another thread at every wait, and
@@ -363,37 +349,6 @@ impl Queue {
         };
         let dropped = self.dead_letters().drop_found((letter, fields), &id, fence).await?;
         Ok(dropped.map(|is_dropped| if is_dropped { Outcome::Changed } else { Outcome::Gone }))
-    }
-}
-
-impl From<Cancelled> for Outcome {
-    fn from(cancelled: Cancelled) -> Self {
-        match cancelled.outcome {
-            Cancellation::Done => Self::Changed,
-            Cancellation::Requested => Self::Requested { was_asked: cancelled.was_asked },
-            Cancellation::Ended(_) | Cancellation::Unknown => Self::Gone,
-        }
-    }
-}
-
-impl From<RunNowOutcome> for Outcome {
-    fn from(run_now_outcome: RunNowOutcome) -> Self {
-        match run_now_outcome {
-            RunNowOutcome::Done => Self::Changed,
-            RunNowOutcome::Gone => Self::Gone,
-            RunNowOutcome::Failed(error) => Self::Failed(error),
-        }
-    }
-}
-
-impl From<MoveOutcome> for Outcome {
-    fn from(move_outcome: MoveOutcome) -> Self {
-        match move_outcome {
-            MoveOutcome::Moved => Self::Changed,
-            MoveOutcome::Gone => Self::Gone,
-            MoveOutcome::Kept(why) => Self::Kept(why),
-            MoveOutcome::Failed(error) => Self::Failed(error),
-        }
     }
 }
 

@@ -5,6 +5,7 @@ pub(super) mod carry_out;
 pub(super) mod fence;
 pub(super) mod move_jobs;
 mod once;
+mod outcome;
 mod remaining_depth;
 pub(super) mod remove;
 mod run_now;

@@ -9,6 +9,7 @@ use fred::types::{Key, Value};
 use futures_util::future::try_join_all;
 
 use super::fence::{Fence, MARK};
+use super::outcome::Outcome;
 use super::terms::BulkTerms;
 use crate::attempt::args::{flag, flatten, text};
 use crate::attempt::taken::{TakenJob, identified};
@@ -37,61 +38,35 @@ const AT_ONCE: usize = 8;
 /// The key of a job that has the copy of its large fields.
 const COPY: usize = 7;
 
-/// Why a job was not moved. It is where it was, and goes on there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum KeptBack {
-    /// A worker has taken it.
-    Running,
-    /// Somebody has asked to cancel it.
-    Cancelling,
-    /// It has begun some of its steps.
-    Steps,
-    /// It is a member of a batch, or a batch counts on it.
-    Batch,
-    /// A campaign replayed it, and counts how it ends.
-    Campaign,
-    /// Dead letters of its id, or a success that came late, need its record, or it is the copy of a letter that a producer
-    /// appended.
-    Letters,
-    /// Its record or its fields are too many for one script.
-    Large,
-    /// A job of the other queue has its id or its unique key.
-    Taken,
-    /// The other queue has as many jobs as it accepts (`max_depth`).
-    Full,
-    /// Its fields changed meanwhile, or another generation of its id took its place.
-    Changed,
-    /// Its fields are not those of a job, or some of them are gone.
-    Unreadable,
-}
-
 variants! {
-    /// Returns the reason's name.
-    KeptBack {
+    /// Why a job was not moved. It is where it was, and goes on there.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    #[non_exhaustive]
+    pub enum KeptBack {
+        /// A worker has taken it.
         Running = "running",
+        /// Somebody has asked to cancel it.
         Cancelling = "cancelling",
+        /// It has begun some of its steps.
         Steps = "steps",
+        /// It is a member of a batch, or a batch counts on it.
         Batch = "batch",
+        /// A campaign replayed it, and counts how it ends.
         Campaign = "campaign",
+        /// Dead letters of its id, or a success that came late, need its record, or it is the copy of a letter that a producer
+        /// appended.
         Letters = "letters",
+        /// Its record or its fields are too many for one script.
         Large = "large",
+        /// A job of the other queue has its id or its unique key.
         Taken = "taken",
+        /// The other queue has as many jobs as it accepts (`max_depth`).
         Full = "full",
+        /// Its fields changed meanwhile, or another generation of its id took its place.
         Changed = "changed",
+        /// Its fields are not those of a job, or some of them are gone.
         Unreadable = "unreadable",
     }
-}
-
-/// What became of one job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum MoveOutcome {
-    Moved,
-    /// It has ended meanwhile, or is elsewhere.
-    Gone,
-    Kept(KeptBack),
-    /// Redis refused this one alone.
-    Failed(String),
 }
 
 /// Where jobs go, for whom, and within which bounds.
@@ -124,8 +99,8 @@ impl Queue {
         &self,
         route: Route<'_>,
         found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Option<Vec<MoveOutcome>>, Error> {
-        let (mut outcomes, no_copy) = (vec![MoveOutcome::Gone; found.len()], route.to.keys.offloaded(""));
+    ) -> Result<Option<Vec<Outcome>>, Error> {
+        let (mut outcomes, no_copy) = (vec![Outcome::Gone; found.len()], route.to.keys.offloaded(""));
         let mut waiting = VecDeque::with_capacity(found.len());
         for (at, some) in found.chunks(AT_ONCE).enumerate() {
             let first = at * AT_ONCE;
@@ -140,7 +115,7 @@ impl Queue {
                         has_copies |= parcel.keys[COPY] != no_copy;
                         waiting.push_back(parcel);
                     }
-                    Err(why) => outcomes[first + nth] = MoveOutcome::Kept(why),
+                    Err(why) => outcomes[first + nth] = Outcome::Kept(why),
                 }
             }
             // Until a job has moved, Redis has its large fields twice.
@@ -157,7 +132,7 @@ impl Queue {
         &self,
         route: Route<'_>,
         waiting: &mut VecDeque<Parcel>,
-        outcomes: &mut [MoveOutcome],
+        outcomes: &mut [Outcome],
     ) -> Result<bool, Error> {
         while !waiting.is_empty() {
             let some = portion(waiting);
@@ -181,7 +156,7 @@ impl Queue {
         &self,
         Route { to, terms, mark, fence }: Route<'_>,
         some: &[Parcel],
-    ) -> Result<Option<Vec<Option<MoveOutcome>>>, Error> {
+    ) -> Result<Option<Vec<Option<Outcome>>>, Error> {
         let (own, other, receipt) = (&self.keys, &to.keys, self.new_receipt());
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.waitlist_locations.clone()];
         keys.extend([own.cancels.clone(), receipt.clone()]);
@@ -208,7 +183,7 @@ impl Queue {
         if !is_whole || is_stuck {
             return Err(Error::contract("move_jobs", answer));
         }
-        Ok(Some(answer.rest.iter().map(|reply| move_outcome(&decode::text(reply))).collect()))
+        Ok(Some(answer.rest.iter().map(|reply| Outcome::read(&decode::text(reply))).collect()))
     }
 
     /// Prepares a job for the script, or says why it stays.
@@ -338,18 +313,6 @@ fn portion(waiting: &mut VecDeque<Parcel>) -> Vec<Parcel> {
     some
 }
 
-/// Reads the answer about one job; `None` if it was left for another call.
-fn move_outcome(reply: &str) -> Option<MoveOutcome> {
-    match reply {
-        "later" => None,
-        "moved" => Some(MoveOutcome::Moved),
-        "gone" => Some(MoveOutcome::Gone),
-        reply => Some(
-            KeptBack::named(reply).map_or_else(|| MoveOutcome::Failed(reply.to_owned()), MoveOutcome::Kept),
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -375,15 +338,5 @@ mod tests {
             }
             prop_assert_eq!(sent, (0..weights.len()).collect::<Vec<_>>());
         }
-    }
-
-    #[test]
-    fn every_answer_of_the_script_is_understood() {
-        for why in KeptBack::ALL {
-            assert_eq!(move_outcome(why.as_str()), Some(MoveOutcome::Kept(why)));
-        }
-        assert_eq!(move_outcome("moved"), Some(MoveOutcome::Moved));
-        assert_eq!(move_outcome("later"), None);
-        assert_eq!(move_outcome("WRONGTYPE x"), Some(MoveOutcome::Failed("WRONGTYPE x".to_owned())));
     }
 }

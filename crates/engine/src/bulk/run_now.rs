@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::fence::Fence;
+use super::outcome::Outcome;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::script::{args, scripts};
@@ -13,16 +14,6 @@ scripts! { RUN_NOW "run_now" }
 
 /// The most jobs of one script. If they have many steps, it leaves some of them for another call.
 const MAX_JOBS: usize = 50;
-
-/// What became of one job.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum RunNowOutcome {
-    Done,
-    /// It is no longer in the delayed set, or was due already.
-    Gone,
-    /// Redis refused this one alone.
-    Failed(String),
-}
 
 /// A job and its fields, and where it stands among those to make due.
 type Numbered<'a> = (usize, &'a (FoundJob, Option<Envelope>));
@@ -35,8 +26,8 @@ impl Queue {
         mark: &str,
         fence: &Fence,
         found: &[(FoundJob, Option<Envelope>)],
-    ) -> Result<Option<Vec<RunNowOutcome>>, Error> {
-        let mut all = vec![RunNowOutcome::Gone; found.len()];
+    ) -> Result<Option<Vec<Outcome>>, Error> {
+        let mut all = vec![Outcome::Gone; found.len()];
         let mut waiting: VecDeque<_> = found.iter().enumerate().collect();
         while !waiting.is_empty() {
             let some: Vec<_> = waiting.drain(..waiting.len().min(MAX_JOBS)).collect();
@@ -61,7 +52,7 @@ impl Queue {
         mark: &str,
         fence: &Fence,
         some: &[Numbered<'_>],
-    ) -> Result<Option<Vec<Option<RunNowOutcome>>>, Error> {
+    ) -> Result<Option<Vec<Option<Outcome>>>, Error> {
         let (own, receipt) = (&self.keys, self.new_receipt());
         let mut keys = vec![own.delayed.clone(), own.delayed_fields.clone(), own.wake.clone()];
         keys.extend([receipt.clone(), fence.task.clone()]);
@@ -79,21 +70,11 @@ impl Queue {
         if answer.status == 0 {
             return Ok(None);
         }
-        let reply: Vec<_> = answer.rest.iter().map(|reply| run_now_outcome(&decode::text(reply))).collect();
+        let reply: Vec<_> = answer.rest.iter().map(|reply| Outcome::read(&decode::text(reply))).collect();
         let is_stuck = reply.first().is_some_and(Option::is_none);
         if reply.len() != some.len() || is_stuck {
             return Err(Error::contract("run_now", answer));
         }
         Ok(Some(reply))
-    }
-}
-
-/// Reads the answer about one job; `None` if it was left for another call.
-fn run_now_outcome(reply: &str) -> Option<RunNowOutcome> {
-    match reply {
-        "later" => None,
-        "done" => Some(RunNowOutcome::Done),
-        "gone" => Some(RunNowOutcome::Gone),
-        error => Some(RunNowOutcome::Failed(error.to_owned())),
     }
 }

@@ -12,46 +12,36 @@ use crate::client::url::{Address, Host, Login, Servers};
 use crate::job::Namespace;
 use crate::tls::Files;
 
-/// How to reach Redis.
-///
-/// `url` takes the forms `redis://[[user]:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
-/// `redis-sentinel://host:port/db?sentinelServiceName=…&node=host:port` and `redis-cluster://host:port?node=host:port`.
-/// In a user or password, `/`, `?`, `#` and `%` must be percent-encoded.
-///
-/// ```
-/// # mod streamfleet {
-/// #     pub use streamfleet_engine::{Config as RedisConfig, Tls as RedisTls};
-/// # }
-/// use streamfleet::{RedisConfig, RedisTls};
-///
-/// let tls = RedisTls::default().ca_file("/run/secrets/redis-ca.pem");
-/// let config = RedisConfig::from("rediss://worker@redis.internal").password_file("/run/secrets/redis").tls(tls);
-/// ```
-#[derive(Debug, Clone, serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// The address; the default is `redis://127.0.0.1:6379`.
-    pub url: SecretString,
-    /// A file with the address, for secrets mounted as files. Takes precedence over `url`.
-    pub url_file: Option<PathBuf>,
-    /// A file with the password. Takes precedence over one in the address.
-    pub password_file: Option<PathBuf>,
-    /// The certificates to trust and to present, if the address asks for TLS.
-    pub tls: Files,
-    /// The first part of every key; the default is `sf`.
-    pub namespace: Namespace,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            url: "redis://127.0.0.1:6379".into(),
-            url_file: None,
-            password_file: None,
-            tls: Files::default(),
-            namespace: "sf".parse().expect("sf is a valid namespace"),
-        }
+with_defaults! {
+    /// How to reach Redis.
+    ///
+    /// `url` takes the forms `redis://[[user]:password@]host[:port][/db]`, `rediss://…` (TLS), `redis+unix:///path/to.sock`,
+    /// `redis-sentinel://host:port/db?sentinelServiceName=…&node=host:port` and `redis-cluster://host:port?node=host:port`.
+    /// In a user or password, `/`, `?`, `#` and `%` must be percent-encoded.
+    ///
+    /// ```
+    /// # mod streamfleet {
+    /// #     pub use streamfleet_engine::{Config as RedisConfig, Tls as RedisTls};
+    /// # }
+    /// use streamfleet::{RedisConfig, RedisTls};
+    ///
+    /// let tls = RedisTls::default().ca_file("/run/secrets/redis-ca.pem");
+    /// let config = RedisConfig::from("rediss://worker@redis.internal").password_file("/run/secrets/redis").tls(tls);
+    /// ```
+    #[derive(Debug, Clone, serde::Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// The address; the default is `redis://127.0.0.1:6379`.
+        pub url: SecretString = "redis://127.0.0.1:6379".into(),
+        /// A file with the address, for secrets mounted as files. Takes precedence over `url`.
+        pub url_file: Option<PathBuf> = None,
+        /// A file with the password. Takes precedence over one in the address.
+        pub password_file: Option<PathBuf> = None,
+        /// The certificates to trust and to present, if the address asks for TLS.
+        pub tls: Files = Files::default(),
+        /// The first part of every key; the default is `sf`.
+        pub namespace: Namespace = "sf".parse().expect("sf is a valid namespace"),
     }
 }
 

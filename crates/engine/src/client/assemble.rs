@@ -20,6 +20,8 @@ pub(crate) const PRELUDE: &str = concat!(
     "\n",
     include_str!("prelude/delayed.lua"),
     "\n",
+    include_str!("prelude/journal.lua"),
+    "\n",
     include_str!("prelude/groups.lua"),
     "\n",
     include_str!("prelude/letters.lua"),

@@ -23,4 +23,6 @@ pub(crate) const DERIVED: &[(&str, &[&str])] = &[
     ("campaign_key(KEYS[1], '00ff')", &["sf:{q}:campaign:00ff"]),
     ("task_key(KEYS[1], '00ff')", &["sf:{q}:task:00ff"]),
     ("endings_key(KEYS[1])", &["sf:{q}:endings"]),
+    ("control_key(KEYS[1])", &["sf:{q}:control"]),
+    ("journal_key(KEYS[1])", &["sf:{q}:journal"]),
 ];

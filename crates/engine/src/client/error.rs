@@ -55,37 +55,27 @@ pub enum Error {
     Address(String),
 }
 
-/// The meaning of an error answer, which [`Error::class`] returns. For the prefixes, see
-/// <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors>.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
-    /// Redis cannot serve now (loading, failing over, out of memory, disk full): wait, then send again.
-    Busy,
-    /// Redis has no memory for new data.
-    Full,
-    /// The stream or its group is gone: create it again.
-    NoGroup,
-    /// The script is not in Redis's cache: load it.
-    NoScript,
-    /// Rights, password, a key of another type, an unknown command: somebody has to fix it.
-    Configuration,
-    /// Anything else.
-    Other,
+variants! {
+    /// The meaning of an error answer, which [`Error::class`] returns. For the prefixes, see
+    /// <https://redis.io/docs/latest/develop/reference/protocol-spec/#simple-errors>.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Class {
+        /// Redis cannot serve now (loading, failing over, out of memory, disk full): wait, then send again.
+        Busy = "busy",
+        /// Redis has no memory for new data.
+        Full = "full",
+        /// The stream or its group is gone: create it again.
+        NoGroup = "no_group",
+        /// The script is not in Redis's cache: load it.
+        NoScript = "no_script",
+        /// Rights, password, a key of another type, an unknown command: somebody has to fix it.
+        Configuration = "configuration",
+        /// Anything else.
+        Other = "other",
+    }
 }
 
 impl Class {
-    /// The class's name in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Busy => "busy",
-            Self::Full => "full",
-            Self::NoGroup => "no_group",
-            Self::NoScript => "no_script",
-            Self::Configuration => "configuration",
-            Self::Other => "other",
-        }
-    }
-
     fn of(detail: &str) -> Self {
         let word = detail.split([' ', ':']).next().unwrap_or_default();
         match word {

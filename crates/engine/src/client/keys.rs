@@ -70,6 +70,10 @@ pub(crate) struct Keys {
     pub counts: Key,
     /// The figures of the queue, once a minute.
     pub samples: Key,
+    /// The journal of the jobs that ended.
+    pub(crate) journal: Key,
+    /// The lease of the process that writes the journal to a database.
+    pub(crate) journal_writer: Key,
 }
 
 impl Keys {
@@ -107,6 +111,8 @@ impl Keys {
             fair: key("fair"),
             counts: key("counts"),
             samples: key("samples"),
+            journal: key("journal"),
+            journal_writer: key("journal:writer"),
             namespace: namespace.clone(),
             prefix,
         }
@@ -295,6 +301,16 @@ pub(crate) fn ended_sessions(namespace: &Namespace, of: &str) -> Key {
     Key::from(format!("{namespace}:console:ended:{of}"))
 }
 
+/// The lease of the process that submits the jobs of an outbox.
+pub(crate) fn outbox(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:outbox:{{outbox}}:relay"))
+}
+
+/// What the process that submits the jobs of an outbox knows about its rows.
+pub(crate) fn outbox_state(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:outbox:{{outbox}}:state"))
+}
+
 /// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
 pub(crate) fn deletions(namespace: &Namespace) -> Key {
     Key::from(format!("{namespace}:deletions"))
@@ -360,6 +376,7 @@ mod tests {
         ]);
         all.extend([keys.waitlists_asked.clone(), keys.fair.clone(), keys.ring(Lane::Low)]);
         all.extend([keys.counts.clone(), keys.samples.clone(), keys.type_stats(Window::Hour, 7)]);
+        all.extend([keys.journal.clone(), keys.journal_writer.clone()]);
         all.extend(keys.streams().clone());
         for key in all {
             assert!(key.as_str_lossy().starts_with("sf:{mail}:"), "{key:?}");
@@ -384,6 +401,7 @@ mod tests {
         built.extend([keys.dead_groups.clone(), keys.dead_groups_2.clone()]);
         built.extend([keys.dead_recount.clone(), keys.dead_gone.clone()]);
         built.extend([keys.campaign("00ff"), keys.task("00ff"), keys.endings]);
+        built.extend([keys.control, keys.journal]);
         let built: Vec<_> = built.iter().map(|key| key.as_str_lossy().into_owned()).collect();
         let derived: Vec<_> = DERIVED.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         assert_eq!(built, derived);
@@ -391,9 +409,9 @@ mod tests {
 
     #[test]
     fn each_function_of_lua_that_derives_a_key_is_compared() {
-        let functions =
-            include_str!("prelude/keys.lua").lines().filter_map(|line| line.strip_prefix("local function "));
-        let names = functions.filter_map(|rest| rest.split('(').next());
+        let locals = include_str!("prelude/keys.lua").lines().filter_map(|line| line.strip_prefix("local "));
+        let locals = locals.map(|line| line.strip_prefix("function ").unwrap_or(line));
+        let names = locals.filter_map(|line| line.split([' ', '(']).next());
         for name in names.filter(|name| name.ends_with("_key") || name.ends_with("_keys")) {
             let call = format!("{name}(");
             assert!(DERIVED.iter().any(|(derived, _)| derived.starts_with(&call)), "{name}");

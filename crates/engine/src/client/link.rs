@@ -24,6 +24,7 @@ use crate::job::jittered;
 use crate::mutex::lock;
 
 mod changes;
+pub(crate) mod entries;
 mod silence;
 mod xackdel;
 
@@ -327,6 +328,19 @@ impl Link {
                 tokio::time::sleep(jittered(longest, 0.0..1.0, rand::random())).await;
             }
         })
+    }
+
+    /// Runs a script that may be sent twice: if the answer is lost, it is sent again.
+    pub(crate) async fn run_named(
+        &self,
+        script: &Script,
+        keys: Vec<Key>,
+        args: Vec<Value>,
+    ) -> Result<Answer, Error> {
+        match self.run(script, keys.clone(), args.clone()).await {
+            Err(Error::Unknown { .. }) => self.run(script, keys, args).await,
+            answer => answer,
+        }
     }
 
     /// Awaits one reply, and notes if it fails to come; measures the round trip of a command that has a name. The

@@ -8,6 +8,7 @@ pub(super) mod decode;
 mod derived;
 pub(super) mod error;
 pub(super) mod keys;
+pub(super) mod lease;
 pub(super) mod link;
 pub(super) mod locator;
 pub(super) mod meter;

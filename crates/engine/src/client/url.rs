@@ -1,9 +1,11 @@
 //! Parses an address. No text that this module returns contains a password: rejected parts are not quoted, and what is
 //! shown is assembled from parts that are known to be harmless.
 
+use std::borrow::Cow;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
+use percent_encoding::percent_decode_str;
 use secrecy::SecretString;
 
 /// The schemes of an address and their meanings.
@@ -378,17 +380,9 @@ fn read_database(path: &str) -> Result<Option<u8>, String> {
 
 /// Decodes percent-encoding. A `%` that begins no code stays as it is.
 fn decoded(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digit = |at: usize| after.get(at).and_then(|digit| char::from(*digit).to_digit(16));
-        let code = if first == b'%' { digit(0).zip(digit(1)) } else { None };
-        let code = code.and_then(|(high, low)| u8::try_from(16 * high + low).ok());
-        bytes.push(code.unwrap_or(first));
-        rest = if code.is_some() { &after[2..] } else { after };
-    }
     let wrong = "the user name or password is not UTF-8 after percent-decoding; write %25 for a literal %";
-    String::from_utf8(bytes).map_err(|_| wrong.to_owned())
+    let text = percent_decode_str(text).decode_utf8();
+    text.map(Cow::into_owned).map_err(|_| wrong.to_owned())
 }
 
 /// Returns words that people choose as names unchanged. Anything else may be part of a password, or unsafe for a

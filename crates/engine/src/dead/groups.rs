@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
 use crate::client::decode;
@@ -173,11 +172,8 @@ impl DeadLetters<'_> {
         let (mut from, mut counted) = (EntryId::new(0, 0), 0);
         let mut portion = Portion::new(1, LETTERS_PAGE, PORTION_BYTES);
         loop {
-            let client = self.queue.link.client();
-            let (start, end, count) = (format!("({from}"), bound.to_string(), portion.count() as u64);
-            let reply = client.xrange(self.queue.keys.dead.clone(), start, end, Some(count));
-            let reply: Value = self.queue.link.ask("xrange", reply).await?;
-            let page = decode::entries("xrange", &reply, Lane::Normal)?;
+            let (range, count) = ((format!("({from}"), bound.to_string()), portion.count() as u64);
+            let page = self.queue.link.xrange(&self.queue.keys.dead, range, count, Lane::Normal).await?;
             portion.record_sizes(page.iter().map(Entry::size));
             let Some(goes_on) = self.count_page(&call, Some(from), &page).await? else { return Ok(None) };
             counted += page.len() as u64;

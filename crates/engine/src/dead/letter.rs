@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
-use crate::client::decode;
 use crate::client::error::Error;
+use crate::client::link::entries;
 use crate::job::filter::{Candidate, Filter, Match};
 use crate::job::{EntryId, Envelope, JobId, Lane, Portion, State, Timestamp};
 use crate::{Entry, Queue, bytes};
@@ -188,8 +187,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn later(self, after: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
-        self.read_page(start, count, Self::after).await
+        self.read_page(entries::after(after), count, Self::after).await
     }
 
     /// Returns a page of the dead letters, newest first, starting before `before`.
@@ -200,8 +198,7 @@ impl DeadLetters<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn recent(self, before: Option<EntryId>, count: u64) -> Result<Vec<DeadLetter>, Error> {
-        let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
-        self.read_page(end, count, Self::before).await
+        self.read_page(entries::before(before), count, Self::before).await
     }
 
     /// Reads a page in portions, so that Redis is blocked only briefly however large the letters are. Of a portion, only those
@@ -232,9 +229,8 @@ impl DeadLetters<'_> {
     }
 
     async fn before(self, end: String, count: u64, most_bytes: usize) -> Result<Restored, Error> {
-        let client = self.queue.link.client();
-        let reply = client.xrevrange(self.queue.keys.dead.clone(), end, "-", Some(count));
-        self.letters("xrevrange", self.queue.link.ask("xrevrange", reply).await?, most_bytes).await
+        let entries = self.queue.link.xrevrange(&self.queue.keys.dead, end, count, Lane::Normal).await?;
+        self.letters(entries, most_bytes).await
     }
 
     async fn after(self, start: String, count: u64, most_bytes: usize) -> Result<Restored, Error> {
@@ -251,25 +247,13 @@ impl DeadLetters<'_> {
         Ok(self.range(range, 1, PAGE_BYTES).await?.letters.pop())
     }
 
-    async fn range(
-        self,
-        (start, end): (String, String),
-        count: u64,
-        most_bytes: usize,
-    ) -> Result<Restored, Error> {
-        let client = self.queue.link.client();
-        let reply = client.xrange(self.queue.keys.dead.clone(), start, end, Some(count));
-        self.letters("xrange", self.queue.link.ask("xrange", reply).await?, most_bytes).await
+    async fn range(self, range: (String, String), count: u64, most_bytes: usize) -> Result<Restored, Error> {
+        let entries = self.queue.link.xrange(&self.queue.keys.dead, range, count, Lane::Normal).await?;
+        self.letters(entries, most_bytes).await
     }
 
     /// Restores the first letters of a reply: those for which there is room, in bytes, but at least one.
-    async fn letters(
-        self,
-        command: &'static str,
-        reply: Value,
-        most_bytes: usize,
-    ) -> Result<Restored, Error> {
-        let entries = decode::entries(command, &reply, Lane::Normal)?;
+    async fn letters(self, entries: Vec<Entry>, most_bytes: usize) -> Result<Restored, Error> {
         let letter =
             |entry: Entry| DeadLetter { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
         let mut letters: Vec<DeadLetter> = entries.into_iter().map(letter).collect();
@@ -301,11 +285,8 @@ impl DeadLetters<'_> {
 
     /// What it takes to delete a letter; see [`DeadLetters::parts_of`].
     pub(crate) async fn light_parts(self, letter: EntryId) -> Result<(Key, [Value; 2]), Error> {
-        let (client, text) = (self.queue.link.client(), letter.to_string());
-        let reply = client.xrange(self.queue.keys.dead.clone(), text.clone(), text, Some(1));
-        let reply: Value = self.queue.link.ask("xrange", reply).await?;
-        let letter = decode::entries("xrange", &reply, Lane::Normal)?.pop().and_then(|entry| entry.envelope);
-        Ok(self.parts_of(&letter.unwrap_or_default()))
+        let letter = self.queue.link.entry(&self.queue.keys.dead, letter, Lane::Normal).await?;
+        Ok(self.parts_of(&letter.and_then(|entry| entry.envelope).unwrap_or_default()))
     }
 
     /// The key with the offloaded fields of a letter, or if there are none, a key that never exists; then the group and the

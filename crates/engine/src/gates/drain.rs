@@ -33,18 +33,20 @@ pub struct HeldPlace {
     pub ended: Option<AttemptEnd>,
 }
 
-/// What an attempt's end says to a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AttemptEnd {
-    /// The attempt succeeded.
-    Succeeded,
-    /// The attempt failed.
-    Failed,
-    /// It says nothing about whether the next one would succeed.
-    Other,
-    /// It never started: this process did not ask whether its job may, or Redis refused to let it begin. Its start is given
-    /// back.
-    Unstarted,
+variants! {
+    /// What an attempt's end says to a breaker.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum AttemptEnd {
+        /// The attempt succeeded.
+        Succeeded = "ok",
+        /// The attempt failed.
+        Failed = "failed",
+        /// It says nothing about whether the next one would succeed.
+        Other = "other",
+        /// It never started: this process did not ask whether its job may, or Redis refused to let it begin. Its start is given
+        /// back.
+        Unstarted = "unstarted",
+    }
 }
 
 /// The result of one `drain`.
@@ -66,17 +68,6 @@ impl HeldPlace {
         let Limits { rate, breaker, .. } = rules.limits_of(&gate);
         let matters = breaker.is_some() || rate.is_some() && end == AttemptEnd::Unstarted;
         Self { gate, entry, ended: matters.then_some(end) }
-    }
-}
-
-impl AttemptEnd {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Succeeded => "ok",
-            Self::Failed => "failed",
-            Self::Other => "other",
-            Self::Unstarted => "unstarted",
-        }
     }
 }
 

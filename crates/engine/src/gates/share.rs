@@ -1,7 +1,6 @@
 //! Sharing a queue between the values of a field: a flood of one value waits in the waiting lists of that value, and all values have
 //! their turns.
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
 use crate::client::decode;
@@ -175,11 +174,8 @@ impl Queue {
         let mut from = mark.split(' ').next().unwrap_or_default().to_owned();
         let mut seen = Seen { mark, has_more: true, ..Seen::default() };
         while !left.is_spent() {
-            let (key, count) = (self.keys.stream(lane).clone(), portion.count());
-            let client = self.link.client();
-            let reply = client.xrange(key, format!("({from}"), "+", Some(count as u64));
-            let reply: Value = self.link.ask("xrange", reply).await?;
-            let page = decode::entries("xrange", &reply, lane)?;
+            let (range, count) = ((format!("({from}"), "+".to_owned()), portion.count());
+            let page = self.link.xrange(self.keys.stream(lane), range, count as u64, lane).await?;
             for entry in &page {
                 let count = entry.envelope.as_ref().map_or(0, Envelope::len);
                 if !seen.note(entry.id, (entry.size(), count), &mut left) {

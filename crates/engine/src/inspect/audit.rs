@@ -1,9 +1,9 @@
 //! The audit: what people did to a queue, when, and why. Its length is capped. It has filters and ids, never payloads.
 
-use fred::interfaces::StreamsInterface;
 use fred::types::{Key, Value};
 
 use crate::client::error::Error;
+use crate::client::link::entries;
 use crate::client::script::{args, scripts};
 use crate::client::{decode, keys};
 use crate::job::{EntryId, Envelope, Lane, QueueName, Timestamp, cut, pack_texts};
@@ -282,12 +282,8 @@ impl DeletionLog {
 
 /// Notes an action in this stream. If the answer is lost, the call is sent again, and is noted once.
 async fn note(link: &Link, key: &Key, (call, action): (Value, &Action)) -> Result<(), Error> {
-    let action = Value::Bytes(action.pack().into());
-    let args = Vec::from(args![AUDIT; call, action]);
-    let answer = match link.run(&AUDIT, vec![key.clone()], args.clone()).await {
-        Err(Error::Unknown { .. }) => link.run(&AUDIT, vec![key.clone()], args).await,
-        answer => answer,
-    }?;
+    let args = args![AUDIT; call, action = Value::Bytes(action.pack().into())];
+    let answer = link.run_named(&AUDIT, vec![key.clone()], args.into()).await?;
     if answer.status == 1 { Ok(()) } else { Err(Error::contract("audit", answer)) }
 }
 
@@ -298,12 +294,8 @@ pub(crate) async fn recent(
     before: Option<EntryId>,
     count: u64,
 ) -> Result<Vec<PastAction>, Error> {
-    let end = before.map_or_else(|| "+".to_owned(), |entry| format!("({entry}"));
-    let client = link.client();
-    let reply = client.xrevrange(key.clone(), end, "-", Some(count));
-    let reply: Value = link.ask("xrevrange", reply).await?;
-    // The lane has no meaning here.
-    Ok(decode::entries("xrevrange", &reply, Lane::Normal)?.into_iter().map(PastAction::read).collect())
+    let read = link.xrevrange(key, entries::before(before), count, Lane::Normal).await?;
+    Ok(read.into_iter().map(PastAction::read).collect())
 }
 
 /// Draws a name for a call, by which a script recognizes it.

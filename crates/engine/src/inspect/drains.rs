@@ -181,10 +181,7 @@ impl Broker {
             call = call_name(),
         ]);
         let link = self.link_for(consumer);
-        let answer = match link.run(&WORKER_DRAIN, keys.clone(), args.clone()).await {
-            Err(Error::Unknown { .. }) => link.run(&WORKER_DRAIN, keys, args).await,
-            answer => answer,
-        }?;
+        let answer = link.run_named(&WORKER_DRAIN, keys, args).await?;
         outcome(&answer).ok_or_else(|| Error::contract("worker_drain", answer))
     }
 }

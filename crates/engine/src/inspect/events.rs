@@ -1,11 +1,10 @@
 //! A queue's stream of events: what happened to its jobs, for other processes. Its length is capped, and it has ids and
 //! facts, never payloads.
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 
-use crate::client::decode;
 use crate::client::error::Error;
+use crate::client::link::entries;
 use crate::client::script::{args, scripts};
 use crate::job::{EntryId, Envelope, Lane, Timestamp};
 use crate::{Entry, Queue, bytes};
@@ -87,10 +86,8 @@ impl EventStream<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn page(self, after: Option<EntryId>, count: u64) -> Result<Vec<PastEvent>, Error> {
-        let start = after.map_or_else(|| "-".to_owned(), |entry| format!("({entry}"));
-        let client = self.queue.link.client();
-        let reply = client.xrange(self.queue.keys.events.clone(), start, "+", Some(count));
-        past("xrange", &self.queue.link.ask("xrange", reply).await?)
+        let range = (entries::after(after), "+".to_owned());
+        Ok(past(self.queue.link.xrange(&self.queue.keys.events, range, count, Lane::Normal).await?))
     }
 
     /// Returns the last events, oldest first.
@@ -99,16 +96,14 @@ impl EventStream<'_> {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn last(self, count: u64) -> Result<Vec<PastEvent>, Error> {
-        let client = self.queue.link.client();
-        let reply = client.xrevrange(self.queue.keys.events.clone(), "+", "-", Some(count));
-        let mut events = past("xrevrange", &self.queue.link.ask("xrevrange", reply).await?)?;
+        let (link, key) = (&self.queue.link, &self.queue.keys.events);
+        let mut events = past(link.xrevrange(key, entries::before(None), count, Lane::Normal).await?);
         events.reverse();
         Ok(events)
     }
 }
 
-fn past(command: &'static str, reply: &Value) -> Result<Vec<PastEvent>, Error> {
+fn past(entries: Vec<Entry>) -> Vec<PastEvent> {
     let event = |entry: Entry| PastEvent { entry: entry.id, fields: entry.envelope.unwrap_or_default() };
-    // The lane has no meaning here.
-    Ok(decode::entries(command, reply, Lane::Normal)?.into_iter().map(event).collect())
+    entries.into_iter().map(event).collect()
 }

@@ -27,10 +27,7 @@ impl Queue {
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn fields(&self, status: &Status) -> Result<Option<Envelope>, Error> {
         if let Some(entry) = status.entry {
-            let entry = self.bare_entry(status.stream, status.waitlist.as_deref(), entry).await?;
-            let Some(mut fields) = entry.and_then(|entry| entry.envelope) else { return Ok(None) };
-            self.restore_fields(&self.link, &mut fields).await?;
-            return Ok(Some(fields));
+            return self.whole_entry(status.stream, status.waitlist.as_deref(), entry).await;
         }
         if status.due.is_some() {
             let (parked, _) = self.location(&status.id).await?;

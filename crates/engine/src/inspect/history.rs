@@ -127,7 +127,7 @@ impl Record {
     }
 }
 
-fn attempt(text: &str) -> Option<Attempt> {
+pub(crate) fn attempt(text: &str) -> Option<Attempt> {
     let mut parts = text.splitn(5, ' ');
     let mut next = || parts.next();
     Some(Attempt {

@@ -1,7 +1,7 @@
 //! Looking up one job: its record, its place in the delayed set, its entry. No script reads a job's fields, which may
 //! have 8 MiB and would block Redis for a millisecond per MiB.
 
-use fred::interfaces::{HashesInterface, SortedSetsInterface, StreamsInterface};
+use fred::interfaces::{HashesInterface, SortedSetsInterface};
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
@@ -171,10 +171,20 @@ impl Queue {
         waitlist: Option<&str>,
         id: EntryId,
     ) -> Result<Option<Entry>, Error> {
-        let (client, text) = (self.link.client(), id.to_string());
-        let reply = client.xrange(self.keys.location(lane, waitlist), text.clone(), text, Some(1));
-        let reply: Value = self.link.ask("xrange", reply).await?;
-        Ok(decode::entries("xrange", &reply, lane)?.pop())
+        self.link.entry(&self.keys.location(lane, waitlist), id, lane).await
+    }
+
+    /// Returns all fields of such an entry.
+    pub(crate) async fn whole_entry(
+        &self,
+        lane: Lane,
+        waitlist: Option<&str>,
+        id: EntryId,
+    ) -> Result<Option<Envelope>, Error> {
+        let entry = self.bare_entry(lane, waitlist, id).await?;
+        let Some(mut fields) = entry.and_then(|entry| entry.envelope) else { return Ok(None) };
+        self.restore_fields(&self.link, &mut fields).await?;
+        Ok(Some(fields))
     }
 
     /// Assembles everything. If the entry's generation is not the record's, looks up the request to cancel the entry's generation.

@@ -5,10 +5,6 @@
 //! A plain `XRANGE` costs Redis a tenth of a script that checks the same entries, and each blocks it for half a
 //! millisecond.
 
-use fred::interfaces::StreamsInterface;
-use fred::types::Value;
-
-use crate::client::decode;
 use crate::client::error::Error;
 use crate::inspect::status::Status;
 use crate::job::{EntryId, JobId, Lane, Portion, Timestamp};
@@ -164,14 +160,11 @@ impl Queue {
 
     /// Returns a page of a lane, starting at `from`.
     async fn page(&self, lane: Lane, way: Way, from: String, count: usize) -> Result<Vec<Entry>, Error> {
-        let (client, key) = (self.link.client(), self.keys.stream(lane).clone());
-        let reply: Value = match way {
-            Way::Up(_) => self.link.ask("xrange", client.xrange(key, from, "+", Some(count as u64))).await?,
-            Way::Down => {
-                self.link.ask("xrevrange", client.xrevrange(key, from, "-", Some(count as u64))).await?
-            }
-        };
-        decode::entries("xrange", &reply, lane)
+        let (key, count) = (self.keys.stream(lane), count as u64);
+        match way {
+            Way::Up(_) => self.link.xrange(key, (from, "+".to_owned()), count, lane).await,
+            Way::Down => self.link.xrevrange(key, from, count, lane).await,
+        }
     }
 }
 

@@ -316,9 +316,8 @@ impl Queue {
         if from.is_empty() {
             return Ok(None);
         }
-        let client = self.link.client();
-        let reply: Value = self.link.ask("xrange", client.xrange(stream.clone(), from, "+", Some(1))).await?;
-        Ok(decode::entries("xrange", &reply, Lane::Normal)?.into_iter().next())
+        let range = (from.to_owned(), "+".to_owned());
+        Ok(self.link.xrange(stream, range, 1, Lane::Normal).await?.pop())
     }
 
     async fn find_ticks(&self, snapshot: &mut QueueSnapshot, recurs: bool) -> Result<(), Error> {

@@ -2,8 +2,6 @@
 //! elsewhere; this module reads and stores it, and submits the jobs. Each step is a script that compares the state that
 //! was read.
 
-use std::fmt;
-
 use fred::interfaces::HashesInterface;
 use fred::types::Value;
 use futures_util::future::try_join_all;
@@ -125,19 +123,21 @@ impl CronStatus {
     }
 }
 
-/// The outcome of storing an entry; see the [example](Cron).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
-    /// It is new.
-    Added,
-    /// It replaced another entry of the same name.
-    Replaced,
-    /// An equal entry was already stored.
-    Unchanged,
-    /// It was not stored: another entry has this name.
-    Taken,
-    /// It was not stored: there are already [`MAX_ENTRIES`].
-    TooMany,
+variants! {
+    /// The outcome of storing an entry; see the [example](Cron).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Kept: Display {
+        /// It is new.
+        Added = "added",
+        /// It replaced another entry of the same name.
+        Replaced = "replaced",
+        /// An equal entry was already stored.
+        Unchanged = "unchanged",
+        /// It was not stored: another entry has this name.
+        Taken = "taken",
+        /// It was not stored: there are already [`MAX_ENTRIES`].
+        TooMany = "too many",
+    }
 }
 
 /// The recurring jobs of a queue. [`Queue::cron`] returns it.
@@ -419,18 +419,6 @@ fn job_args(args: &mut Vec<Value>, entry: &Entry, id: &JobId, tick: Timestamp) {
     args.push(Value::Integer(2 * (fields.len() as i64 + 1)));
     args.extend([Value::from_static_str("id"), bytes(id.to_string().as_bytes())]);
     args.extend(fields.into_iter().flat_map(|(name, value)| [Value::Bytes(name), Value::Bytes(value)]));
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Added => "added",
-            Self::Replaced => "replaced",
-            Self::Unchanged => "unchanged",
-            Self::Taken => "taken",
-            Self::TooMany => "too many",
-        })
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
 use fred::types::Value;
 use futures_util::future::try_join_all;
 
@@ -81,11 +80,8 @@ impl Queue {
 
     /// Returns the first entry of a lane after one entry, until another.
     async fn first_between(&self, lane: Lane, after: EntryId, until: &str) -> Result<Option<Entry>, Error> {
-        let key = self.keys.stream(lane).clone();
-        let client = self.link.client();
-        let reply = client.xrange(key, format!("({after}"), until.to_owned(), Some(1));
-        let reply: Value = self.link.ask("xrange", reply).await?;
-        Ok(decode::entries("xrange", &reply, lane)?.pop())
+        let range = (format!("({after}"), until.to_owned());
+        Ok(self.link.xrange(self.keys.stream(lane), range, 1, lane).await?.pop())
     }
 
     /// Makes up to [`MAX_RECLAIMED`] orphans of a lane pending again, as entries of this consumer that have been silent for so

@@ -14,7 +14,7 @@ impl Rehearsal<'_> {
             self.note_key(key);
         }
         let (own, id) = ("the rehearsal", IncidentId::of(1));
-        expect_same("alert_lead", incidents.lead(own, LEASE).await?, true)?;
+        expect_same("lease", incidents.lead(own, LEASE).await?, true)?;
         let now = incidents.open().await?.now;
         let incident = Incident {
             id: id.clone(),

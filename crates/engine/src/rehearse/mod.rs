@@ -5,6 +5,7 @@ mod alerts;
 mod bulk;
 mod dispensable;
 mod gates;
+mod journal;
 mod letters;
 mod log;
 mod orphans;
@@ -147,6 +148,7 @@ impl Rehearsal<'_> {
         let extras = Extras { oldest: true, ticks: false, survey: Some(LEASE) };
         log.step("measure the queue", self.queue.snapshot_with(extras)).await?;
         log.step("count, take a sample", self.statistics()).await?;
+        log.step("keep a journal", self.journal()).await?;
         log.step("leave", self.leave(&blocking)).await
     }
 
@@ -337,7 +339,8 @@ impl Rehearsal<'_> {
         let limits = LetterLimits::default();
         let dropped = dead.evict_as(&self.named_call(), letter.entry, &letter.job(), limits).await?;
         expect_same("drop", dropped, Evicted::Dropped)?;
-        self.forget().await
+        self.forget().await?;
+        self.file().await
     }
 
     async fn acknowledge(&self) -> Result<(), Error> {
@@ -408,13 +411,9 @@ impl Rehearsal<'_> {
         ]);
         made.extend(lock(&self.receipts).drain(..));
         made.extend([own.cron.clone(), own.cron_ticks.clone()]);
+        made.extend([own.journal.clone(), own.journal_writer.clone()]);
         let gate = "type:rehearsal".parse().expect("a plain word is a valid type");
-        made.extend([
-            own.gates.clone(),
-            own.waitlists.clone(),
-            own.waitlist_locations.clone(),
-            own.waitlist("type:rehearsal"),
-        ]);
+        made.extend([own.gates.clone(), own.waitlist("type:rehearsal")]);
         made.extend(["held", "unstarted", "rate", "breaker"].map(|kind| own.gate(kind, &gate)));
         made.push(own.lock(Some(&"once".parse().expect("a plain word is a valid key"))));
         made.push(own.batch(Some(&"batch".parse().expect("a plain word is a valid batch name"))));
@@ -453,6 +452,7 @@ impl Rehearsal<'_> {
             tracking: Tracking::All,
             retention: GENERATIONS,
             result: None,
+            fields: true,
         };
         let ran =
             AttemptSummary { elapsed: Duration::ZERO, outcome: "rehearsed", worker: self.consumer.as_str() };

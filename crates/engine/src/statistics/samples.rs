@@ -3,9 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use fred::interfaces::StreamsInterface;
-use fred::types::Value;
-
 use crate::client::decode::{self, Entry, timestamp};
 use crate::client::error::Error;
 use crate::client::script::{args, scripts};
@@ -146,11 +143,9 @@ impl Queue {
     pub async fn samples(&self, since: Duration) -> Result<Vec<Sample>, Error> {
         let now = self.clock().await?;
         let from = now.before(since).as_ms().to_string();
-        let client = self.link.client();
-        let reply = client.xrange(self.keys.samples.clone(), from, "+", Some(MAX_READ));
-        let reply: Value = self.link.ask("xrange", reply).await?;
-        // The lane has no meaning here.
-        Ok(decode::entries("xrange", &reply, Lane::Normal)?.iter().map(Sample::read).collect())
+        let range = (from, "+".to_owned());
+        let samples = self.link.xrange(&self.keys.samples, range, MAX_READ, Lane::Normal).await?;
+        Ok(samples.iter().map(Sample::read).collect())
     }
 }
 

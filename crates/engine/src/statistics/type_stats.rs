@@ -2,13 +2,11 @@
 //! minutes of the last two hours, and one for every hour of the last day. See `tally.lua`, which writes them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use fred::types::Value;
 use futures_util::future::try_join_all;
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 
 use crate::Queue;
 use crate::client::decode::{self, timestamp};
@@ -93,32 +91,18 @@ impl TypeFigures {
 
     /// The figures as a packed list.
     pub(super) fn packed(&self) -> Vec<u8> {
-        const FITS: &str = "writing to a Vec cannot fail";
-        let mut out = Vec::new();
-        rmp::encode::write_array_len(&mut out, 5).expect(FITS);
-        for count in [self.done, self.failed, self.dead] {
-            rmp::encode::write_uint(&mut out, count).expect(FITS);
-        }
-        for distribution in [&self.wait, &self.run] {
-            let cells = distribution.cells();
-            // There are 64 cells.
-            rmp::encode::write_map_len(&mut out, cells.len() as u32).expect(FITS);
-            for (cell, count) in cells {
-                rmp::encode::write_uint(&mut out, cell as u64).expect(FITS);
-                rmp::encode::write_uint(&mut out, count).expect(FITS);
-            }
-        }
-        out
+        let cells = |of: &Distribution| of.cells().collect::<BTreeMap<usize, u64>>();
+        let packed = (self.done, self.failed, self.dead, cells(&self.wait), cells(&self.run));
+        rmp_serde::to_vec(&packed).expect("numbers can be written as MessagePack")
     }
 
-    /// Reads a field; `None` if somebody else wrote it.
     fn read(field: &str, packed: &[u8]) -> Option<Self> {
         let job_type = match field {
             OTHERS => None,
             name => Some(name.parse().ok()?),
         };
-        let Packed(done, failed, dead, Cells(wait), Cells(run)) = rmp_serde::from_slice(packed).ok()?;
-        Some(Self { job_type, done, failed, dead, wait, run })
+        let Packed(done, failed, dead, wait, run) = rmp_serde::from_slice(packed).ok()?;
+        Some(Self { job_type, done, failed, dead, wait: wait.distribution(), run: run.distribution() })
     }
 }
 
@@ -127,37 +111,21 @@ impl TypeFigures {
 struct Packed(u64, u64, u64, Cells, Cells);
 
 /// A packed distribution: the number of each cell and its count. Lua writes a list if the numbers are 1, 2, 3 and so on.
-struct Cells(Distribution);
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Cells {
+    Listed(Vec<u64>),
+    Numbered(BTreeMap<usize, u64>),
+}
 
-impl<'de> Deserialize<'de> for Cells {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Reader;
-
-        impl<'de> Visitor<'de> for Reader {
-            type Value = Cells;
-
-            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("cells and their counts")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut counts: A) -> Result<Cells, A::Error> {
-                let (mut all, mut cell) = (Distribution::default(), 0);
-                while let Some(count) = counts.next_element()? {
-                    cell += 1;
-                    all.add(cell, count);
-                }
-                Ok(Cells(all))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut cells: A) -> Result<Cells, A::Error> {
-                let mut all = Distribution::default();
-                while let Some((cell, count)) = cells.next_entry()? {
-                    all.add(cell, count);
-                }
-                Ok(Cells(all))
-            }
+impl Cells {
+    fn distribution(self) -> Distribution {
+        let mut all = Distribution::default();
+        match self {
+            Self::Listed(counts) => (1..).zip(counts).for_each(|(cell, count)| all.add(cell, count)),
+            Self::Numbered(counts) => counts.into_iter().for_each(|(cell, count)| all.add(cell, count)),
         }
-        from.deserialize_any(Reader)
+        all
     }
 }
 
@@ -183,12 +151,15 @@ impl Window {
         }
     }
 
-    fn ms(self) -> u64 {
-        let length = match self {
+    fn length(self) -> Duration {
+        match self {
             Self::TenMinutes => TEN_MINUTES,
             Self::Hour => HOUR,
-        };
-        length.as_secs() * 1000
+        }
+    }
+
+    fn ms(self) -> u64 {
+        self.length().as_secs() * 1000
     }
 
     /// Returns the number, since 1970, of the window that this instant is in.
@@ -216,13 +187,11 @@ impl Queue {
     ///
     /// [`Error`] if Redis does not answer or refuses.
     pub async fn type_stats(&self, window: Duration) -> Result<TypeStats, Error> {
-        let now = self.clock().await?;
-        let (window, numbers) = Window::covering(window, now);
-        let from = timestamp(numbers.start() * window.ms());
+        let (_, windows) = self.type_stats_over_time(window).await?;
+        let from = windows.first().map(|first| first.from).unwrap_or_default();
+        let now = windows.last().map(|last| last.now).unwrap_or_default();
         let mut types: BTreeMap<Option<JobType>, TypeFigures> = BTreeMap::new();
-        for figures in
-            try_join_all(numbers.map(|number| self.type_figures(window, number))).await?.into_iter().flatten()
-        {
+        for figures in windows.into_iter().flat_map(|window| window.types) {
             match types.get_mut(&figures.job_type) {
                 Some(sum) => sum.merge(&figures),
                 None => drop(types.insert(figures.job_type.clone(), figures)),
@@ -230,6 +199,24 @@ impl Queue {
         }
         let others = types.remove(&None);
         Ok(TypeStats { from, now, types: types.into_values().chain(others).collect() })
+    }
+
+    /// Returns what [`type_stats`](Self::type_stats) sums up: how long each window is that Redis keeps, and each of them, oldest
+    /// first. [`TypeStats::now`] is its end, or the time of the server's clock for the last one, which has not ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    #[doc(hidden)]
+    pub async fn type_stats_over_time(&self, window: Duration) -> Result<(Duration, Vec<TypeStats>), Error> {
+        let now = self.clock().await?;
+        let (window, numbers) = Window::covering(window, now);
+        let windows = numbers.map(|number| async move {
+            let types = self.type_figures(window, number).await?;
+            let [from, end] = [number, number + 1].map(|number| timestamp(number * window.ms()));
+            Ok::<_, Error>(TypeStats { from, now: end.min(now), types })
+        });
+        Ok((window.length(), try_join_all(windows).await?))
     }
 
     async fn type_figures(&self, window: Window, number: u64) -> Result<Vec<TypeFigures>, Error> {

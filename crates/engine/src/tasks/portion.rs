@@ -30,7 +30,7 @@ fn weight_of(fields: &Envelope) -> usize {
 /// it is all there is.
 pub(super) fn fingerprint_of(letter: &DeadLetter) -> String {
     let reason = letter.text("dead_reason");
-    if let Some(reason) = DeadReason::ALL.into_iter().find(|known| known.as_str() == reason) {
+    if let Some(reason) = DeadReason::named(&reason) {
         let job_type = if reason == DeadReason::Malformed { String::new() } else { letter.text("type") };
         return fingerprint(&job_type, reason, &letter.text("dead_error"));
     }

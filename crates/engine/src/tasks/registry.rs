@@ -203,8 +203,7 @@ impl Tasks<'_> {
             action = bytes(&note.unwrap_or_default()),
         ]);
         let answer = self.queue.run_named(&TASK_SET, keys, args).await?;
-        let found = answer.rest.first().map(decode::text).unwrap_or_default();
-        let found = TaskState::ALL.into_iter().find(|state| state.as_str() == found);
+        let found = answer.rest.first().and_then(|state| TaskState::named(&decode::text(state)));
         match (answer.status, found) {
             (1, _) => Ok(Noted::read((), answer.rest.first())),
             // An earlier call did it, whose answer was lost.

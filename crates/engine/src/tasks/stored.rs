@@ -158,7 +158,7 @@ impl Task {
         let last = Some(plan.last.as_str()).filter(|last| !last.is_empty()).map(str::parse::<EntryId>);
         let task = Self {
             id: id.to_owned(),
-            state: TaskState::ALL.into_iter().find(|known| known.as_str() == state)?,
+            state: TaskState::named(&state)?,
             state_why: text("why"),
             who: plan.who,
             why: plan.why,

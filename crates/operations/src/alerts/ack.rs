@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use streamfleet::job::Timestamp;
 use streamfleet_engine::admin::{IncidentId, Incidents, Noted};
 
 use crate::times::rfc3339;
@@ -19,9 +18,6 @@ pub struct IncidentAck {
     pub until: String,
     /// Until when no reminder is sent, in milliseconds since 1970.
     pub until_ms: u64,
-    /// Until when no reminder is sent.
-    #[serde(skip)]
-    pub time: Timestamp,
 }
 
 /// Keeps everybody from being reminded of an incident for this long: at most 30 days; zero to be reminded again. The audit of the
@@ -46,6 +42,5 @@ pub async fn acknowledge(
         incident: id.to_string(),
         until: rfc3339(time),
         until_ms: time.as_ms(),
-        time,
     }))
 }

@@ -102,12 +102,6 @@ pub struct ListedIncident {
     pub given_up: BTreeMap<String, u32>,
     /// Who does not want to be reminded.
     pub acknowledged: Option<IncidentAcknowledged>,
-    /// Since when it has been so.
-    #[serde(skip)]
-    pub since_time: Timestamp,
-    /// When it was resolved.
-    #[serde(skip)]
-    pub resolved_time: Option<Timestamp>,
 }
 
 /// Who does not want to be reminded.
@@ -122,9 +116,6 @@ pub struct IncidentAcknowledged {
     pub who: String,
     /// Why.
     pub why: String,
-    /// Until when no reminder is sent.
-    #[serde(skip)]
-    pub time: Timestamp,
 }
 
 /// Lists the incidents that may be shown. A page of those that are over may thus have fewer than it was asked for.
@@ -212,8 +203,6 @@ impl ListedIncident {
             since_ms: incident.since.as_ms(),
             opened_ms: incident.opened.map(Timestamp::as_ms),
             resolved_ms: incident.resolved.map(Timestamp::as_ms),
-            since_time: incident.since,
-            resolved_time: incident.resolved,
             messages: incident.notices,
             count: incident.count,
             key: incident.key,
@@ -231,6 +220,6 @@ impl ListedIncident {
 impl From<Acknowledgment> for IncidentAcknowledged {
     fn from(by: Acknowledgment) -> Self {
         let (until, until_ms) = (rfc3339(by.until), by.until.as_ms());
-        Self { until, until_ms, who: by.who, why: by.why, time: by.until }
+        Self { until, until_ms, who: by.who, why: by.why }
     }
 }

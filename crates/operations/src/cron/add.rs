@@ -45,9 +45,6 @@ pub struct RecurringAdded {
     pub next: Option<String>,
     /// When it is due next, in milliseconds since 1970.
     pub next_ms: Option<u64>,
-    /// When it is due next.
-    #[serde(skip)]
-    pub tick: Option<Timestamp>,
     /// The time by Redis's clock.
     #[serde(skip)]
     pub now: Timestamp,
@@ -119,7 +116,6 @@ impl RecurringAdded {
             done: kept.to_string(),
             next: tick.map(rfc3339),
             next_ms: tick.map(Timestamp::as_ms),
-            tick,
             now,
         }
     }

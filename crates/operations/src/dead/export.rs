@@ -15,7 +15,8 @@ pub struct Export {
     selection: Selection,
     after: Option<EntryId>,
     is_over: bool,
-    undecided: u64,
+    /// How many letters were left out so far because the filter cannot read their payloads.
+    pub undecided: u64,
 }
 
 /// Begins an export of the letters that exist now and that a filter matches.
@@ -43,10 +44,5 @@ impl Export {
         self.undecided += page.undecided;
         (self.after, self.is_over) = (page.next, page.next.is_none());
         Ok(Some(page.letters))
-    }
-
-    /// How many letters were left out so far because the filter cannot read their payloads.
-    pub fn undecided(&self) -> u64 {
-        self.undecided
     }
 }

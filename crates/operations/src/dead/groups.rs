@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use streamfleet::Queue;
-use streamfleet::job::{DeadReason, Timestamp};
+use streamfleet::job::DeadReason;
 use streamfleet_engine::admin::DeadGroup;
 
 use crate::times::rfc3339;
@@ -57,9 +57,6 @@ pub struct Group {
     pub letter: Option<String>,
     /// The error of the last job, at most 200 bytes.
     pub error: String,
-    /// When the first job died, and the last one.
-    #[serde(skip)]
-    pub times: [Timestamp; 2],
 }
 
 /// Lists the largest groups of a queue, at most this many.
@@ -95,7 +92,6 @@ impl From<DeadGroup> for Group {
             last_ms: group.last.as_ms(),
             letter: group.sample.map(|letter| letter.to_string()),
             error: group.error,
-            times: [group.first, group.last],
         }
     }
 }

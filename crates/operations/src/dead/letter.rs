@@ -50,9 +50,6 @@ pub struct Letter {
     pub fingerprint: String,
     /// The bytes of the payload; those of all large fields if they are kept apart and were not read.
     pub payload_bytes: usize,
-    /// When the job died.
-    #[serde(skip)]
-    pub died_at: Timestamp,
 }
 
 impl Letter {
@@ -78,7 +75,6 @@ impl Letter {
             replays: count("replays").unwrap_or(0),
             fingerprint: dead.text("dead_fingerprint"),
             payload_bytes: payload_bytes(dead),
-            died_at,
         }
     }
 }
@@ -161,9 +157,6 @@ pub struct Kept {
     /// How many letters the queue keeps: with more, the oldest go first. Absent if there is no bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dead_max: Option<u64>,
-    /// When retention drops it at the latest.
-    #[serde(skip)]
-    pub at: Option<Timestamp>,
 }
 
 impl Kept {
@@ -171,12 +164,7 @@ impl Kept {
     pub fn of(letter: EntryId, limits: LetterLimits) -> Self {
         let written = Timestamp::from_ms(letter.ms).unwrap_or_default();
         let at = limits.retention.map(|retention| written.after(retention));
-        Self {
-            expires_at: at.map(rfc3339),
-            expires_at_ms: at.map(Timestamp::as_ms),
-            dead_max: limits.most,
-            at,
-        }
+        Self { expires_at: at.map(rfc3339), expires_at_ms: at.map(Timestamp::as_ms), dead_max: limits.most }
     }
 }
 

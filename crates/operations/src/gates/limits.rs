@@ -105,11 +105,24 @@ pub async fn limits_in_effect(queue: &Queue, gate: &GateName) -> Result<Limits, 
 
 /// Returns limits as people read them, such as `10 at once, 100/s`.
 pub fn shown_limits(limits: Limits) -> String {
-    let concurrency = limits.concurrency.map(|jobs| format!("{jobs} at once"));
-    let rate = limits.rate.map(|rate| rate.to_string());
-    let breaker = limits.breaker.map(|breaker| format!("breaker {breaker}"));
-    let all: Vec<String> = [concurrency, rate, breaker].into_iter().flatten().collect();
+    let (rate, breaker) =
+        (limits.rate.map(|rate| rate.to_string()), limits.breaker.map(|one| one.to_string()));
+    limits_text(limits.concurrency, rate.as_deref(), breaker.as_deref())
+}
+
+/// Returns limits in one line, such as `10 at once, 100/s`; `none` if there are none.
+pub(super) fn limits_text(concurrency: Option<u32>, rate: Option<&str>, breaker: Option<&str>) -> String {
+    let concurrency = concurrency.map(|jobs| format!("{jobs} at once"));
+    let breaker = breaker.map(|breaker| format!("breaker {breaker}"));
+    let all: Vec<String> = [concurrency, rate.map(str::to_owned), breaker].into_iter().flatten().collect();
     if all.is_empty() { "none".to_owned() } else { all.join(", ") }
+}
+
+impl GateChanged {
+    /// Returns the limits that are now in effect, such as `10 at once, 100/s`; `none` if there are none.
+    pub fn limits(&self) -> String {
+        limits_text(self.concurrency, self.rate.as_deref(), self.breaker.as_deref())
+    }
 }
 
 fn report(

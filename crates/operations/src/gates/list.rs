@@ -6,6 +6,7 @@ use streamfleet::job::{FairShare, Timestamp};
 use streamfleet_engine::admin::GateStatus;
 
 use super::Standing;
+use super::limits::limits_text;
 use crate::times::rfc3339;
 use crate::{Error, List};
 
@@ -42,9 +43,18 @@ pub struct Gate {
     pub held: u64,
     /// The jobs that wait for it.
     pub waiting: u64,
-    /// When it opens by itself.
-    #[serde(skip)]
-    pub ends: Option<Timestamp>,
+}
+
+impl Gate {
+    /// Returns its limits as people read them, such as `10 at once, 100/s`; `none` if it has none.
+    pub fn limits(&self) -> String {
+        limits_text(self.concurrency, self.rate.as_deref(), self.breaker.as_deref())
+    }
+
+    /// Returns the state that people see: a gate that is open is `holding` if jobs wait for it.
+    pub fn shown_state(&self) -> &'static str {
+        if self.state == "open" && self.waiting > 0 { "holding" } else { self.state }
+    }
 }
 
 /// Lists the gates that have a rule, and the values of fields for which jobs wait, with the time by Redis's clock.
@@ -84,7 +94,6 @@ fn report(GateStatus { rule, held, waiting, tripped_until, .. }: &GateStatus, no
         source: rule.set.map(|_| "command").or(rule.configured.map(|_| "config")),
         held: *held,
         waiting: *waiting,
-        ends,
     }
 }
 

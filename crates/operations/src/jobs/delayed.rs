@@ -43,9 +43,6 @@ pub struct Delayed {
     pub due_ms: u64,
     /// How many attempts have failed so far.
     pub failures: u64,
-    /// When it is due.
-    #[serde(skip)]
-    pub due_time: Timestamp,
 }
 
 /// A delayed job after a change.
@@ -61,9 +58,6 @@ pub struct Changed {
     pub due: String,
     /// When it is due, in milliseconds since 1970.
     pub due_ms: u64,
-    /// When it is due.
-    #[serde(skip)]
-    pub due_time: Timestamp,
 }
 
 /// How a delayed job is changed.
@@ -156,7 +150,6 @@ async fn changed(
         queue: queue.name().to_string(),
         due: rfc3339(due),
         due_ms: due.as_ms(),
-        due_time: due,
     };
     let action = action.target(job.id.to_string()).count(1).outcome("done");
     Ok(queue.audit().noted(&action, changed).await)
@@ -185,6 +178,5 @@ fn delayed(upcoming: Upcoming) -> Delayed {
         due: rfc3339(upcoming.due),
         due_ms: upcoming.due.as_ms(),
         failures: text("attempt").parse().unwrap_or(0),
-        due_time: upcoming.due,
     }
 }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use streamfleet::job::Timestamp;
 use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{self, Distribution, TypeFigures};
 
@@ -23,9 +22,6 @@ pub struct TypeStatsFacts {
     pub from: String,
     /// Since when the jobs are counted, in milliseconds since 1970.
     pub from_ms: u64,
-    /// Since when the jobs are counted.
-    #[serde(skip)]
-    pub since: Timestamp,
 }
 
 /// What the jobs of one type did.
@@ -91,7 +87,7 @@ impl From<TypeFigures> for TypeStats {
 pub async fn types(queue: &Queue, since: Duration) -> Result<TypeList, Error> {
     let read = busiest(queue, since).await.map_err(Error::redis("failed to read the statistics of types"))?;
     let (queue, from) = (queue.name().to_string(), read.from);
-    let facts = TypeStatsFacts { queue, from: rfc3339(from), from_ms: from.as_ms(), since: from };
+    let facts = TypeStatsFacts { queue, from: rfc3339(from), from_ms: from.as_ms() };
     let items = read.types.into_iter().map(TypeStats::from).collect();
     Ok(TypeList { items, next: None, facts, former: None })
 }

@@ -1,11 +1,13 @@
-//! What happened in a queue lately: its samples, and its types.
+//! What happened in a queue lately: its samples, its types, and how long its jobs waited and ran.
 
 mod by_type;
+mod durations;
 mod samples;
 
 use std::time::Duration;
 
 pub use by_type::{DurationSpread, TypeList, TypeStats, TypeStatsFacts, busiest, types};
+pub use durations::{DurationFacts, DurationList, DurationWindow, durations};
 pub use samples::{Sample, SampleFacts, Samples, samples};
 
 use crate::times::duration;

@@ -55,9 +55,6 @@ pub struct JobStep {
     pub since: Option<String>,
     /// Since when it is in this state, in milliseconds since 1970.
     pub since_ms: Option<u64>,
-    /// Since when it is in this state.
-    #[serde(skip)]
-    pub since_time: Option<Timestamp>,
     /// When it is due.
     pub due: Option<String>,
     /// When it is due, in milliseconds since 1970.
@@ -198,7 +195,6 @@ fn report(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> JobStep {
         worker: Some(record.worker.clone()).filter(|worker| !worker.is_empty()),
         since: record.since.map(rfc3339),
         since_ms: record.since.map(|time| time.as_ms()),
-        since_time: record.since,
         due: record.due.map(rfc3339),
         due_ms: record.due.map(|time| time.as_ms()),
         result: record.result.as_deref().map(results::value),

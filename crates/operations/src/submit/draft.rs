@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use streamfleet::job::{
-    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, Tracking, UniqueKey,
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, TraceContext, Tracking, UniqueKey,
 };
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 use streamfleet_engine::admin::unpacked;
@@ -97,9 +97,34 @@ pub struct Draft {
     pub track: bool,
     /// The headers, by name.
     pub headers: Vec<(String, String)>,
+    /// The trace that it belongs to, if it names one.
+    pub trace: Option<TraceContext>,
 }
 
 impl Draft {
+    /// Returns a job of this type that is due at once, with everything else as it is by default.
+    pub fn new(job_type: impl Into<String>) -> Self {
+        Self {
+            job_type: job_type.into(),
+            payload: None,
+            encoding: Encoding::default(),
+            id: None,
+            window: None,
+            lane: Lane::default(),
+            priority: None,
+            when: When::Now,
+            max_attempts: None,
+            timeout: None,
+            expires_at: None,
+            unique: None,
+            durability: Durability::default(),
+            follow: Follow::default(),
+            track: false,
+            headers: Vec::new(),
+            trace: None,
+        }
+    }
+
     /// The lane of the job, and its state once it is accepted.
     pub fn place(&self) -> (Lane, State) {
         let state = if self.when == When::Now { State::Waiting } else { State::Scheduled };
@@ -151,6 +176,9 @@ impl Draft {
         submission = self.follow.of(submission.durability(self.durability))?;
         if self.track {
             submission = submission.tracking(Tracking::All);
+        }
+        if let Some(trace) = self.trace {
+            submission = submission.traceparent(trace.as_str());
         }
         let submission = self
             .headers

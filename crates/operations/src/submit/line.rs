@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::job::{Encoding, InvalidName, JobType, Lane, Priority, Timestamp, UniqueKey};
+use streamfleet::job::{Encoding, InvalidName, JobType, Lane, Priority, Timestamp, TraceContext, UniqueKey};
 use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
 
 use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
@@ -86,6 +86,9 @@ pub struct Line<'a> {
     /// Headers for the handler.
     #[serde(default)]
     headers: BTreeMap<String, String>,
+    /// The W3C trace context that the job belongs to. A value that breaks the standard is ignored.
+    #[serde(borrow)]
+    traceparent: Option<Cow<'a, str>>,
 }
 
 /// What is wrong with a line.
@@ -243,6 +246,7 @@ impl Line<'_> {
             },
             track: self.track,
             headers: self.headers.into_iter().collect(),
+            trace: self.traceparent.and_then(|text| TraceContext::parse(text.as_bytes())),
         })
     }
 

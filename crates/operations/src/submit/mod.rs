@@ -5,8 +5,8 @@ mod draft;
 mod line;
 
 use serde::Serialize;
-use streamfleet::job::{Lane, QueueName, State};
-use streamfleet::{Accepted, Producer, Queue, SubmitError, Submitted};
+use streamfleet::job::{BatchId, Lane, QueueName, State};
+use streamfleet::{Accepted, Producer, Queue, Submission, SubmitError, Submitted};
 
 pub use draft::{Chain, Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
 pub use line::{Invalid, Length, Line, NewJob, parse, read_draft};
@@ -75,4 +75,55 @@ pub async fn submit(target: &Target, draft: Draft) -> Result<Receipt, SubmitErro
     let submission = draft.submission(target.max_payload)?;
     let submitted = target.producer.submit_or_find(submission).await?;
     Ok(Receipt::of(submitted, target.queue.name(), place))
+}
+
+/// A batch whose members are submitted.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+#[schema(as = BatchOpened)]
+#[non_exhaustive]
+pub struct Opened {
+    /// Its name.
+    pub batch: String,
+    /// The queue.
+    pub queue: String,
+    /// How many members it has.
+    pub members: usize,
+    /// The ids of the members, in their order.
+    pub ids: Vec<String>,
+}
+
+/// Submits the members of a batch, and the job `follow` once all of them have succeeded.
+///
+/// # Errors
+///
+/// The errors of [`Producer::submit_batch`].
+pub async fn open_batch(
+    target: &Target,
+    batch: &BatchId,
+    follow: Submission,
+    members: Vec<Submission>,
+) -> Result<Opened, SubmitError> {
+    let ids = target.producer.submit_batch(batch, follow, members).await?;
+    Ok(Opened {
+        batch: batch.to_string(),
+        queue: target.queue.name().to_string(),
+        members: ids.len(),
+        ids: ids.iter().map(ToString::to_string).collect(),
+    })
+}
+
+/// Whether the job itself is wrong, so that it will never be accepted.
+pub fn is_about_job(error: &SubmitError) -> bool {
+    matches!(
+        error,
+        SubmitError::Payload(_)
+            | SubmitError::TooLarge { .. }
+            | SubmitError::TooManyFields { .. }
+            | SubmitError::InvalidPayload { .. }
+            | SubmitError::Header(_)
+            | SubmitError::Name(_)
+            | SubmitError::DerivedId { .. }
+            | SubmitError::Chain { .. }
+            | SubmitError::ChainTooLarge { .. }
+    )
 }

@@ -68,9 +68,6 @@ pub struct Worker {
     /// Its pools of which no program can start or keeps running; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools_down: Vec<PoolReport>,
-    /// When it started.
-    #[serde(skip)]
-    pub started_at: Option<Timestamp>,
 }
 
 /// A request to a worker to take no further job.
@@ -89,9 +86,6 @@ pub struct WorkerDrain {
     pub exit: bool,
     /// True if the worker has confirmed it.
     pub heard: bool,
-    /// Since when.
-    #[serde(skip)]
-    pub since_at: Timestamp,
 }
 
 /// A consumer that a group knows, but whose worker is not live.
@@ -185,7 +179,6 @@ impl Worker {
             config: worker.facts.get("config").cloned(),
             started: worker.started().map(rfc3339),
             started_ms: worker.started().map(Timestamp::as_ms),
-            started_at: worker.started(),
             drain: WorkerDrain::of(&worker),
             pools_down: worker.pools_down().into_iter().map(PoolReport::from).collect(),
             consumer: worker.consumer,
@@ -204,6 +197,6 @@ impl WorkerDrain {
         let drain = worker.drain()?;
         let (since, since_ms) = (rfc3339(drain.since), drain.since.as_ms());
         let (exit, heard) = (drain.exits, worker.has_heard());
-        Some(Self { by: drain.by, why: drain.why, since, since_ms, exit, heard, since_at: drain.since })
+        Some(Self { by: drain.by, why: drain.why, since, since_ms, exit, heard })
     }
 }

@@ -16,95 +16,73 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The most sinks. What each has got is kept for each incident.
 const MAX_SINKS: usize = 16;
 
-/// What counts as an incident, and where messages about incidents go.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use streamfleet_service::alerts::{Config, SinkConfig, SinkKind};
-///
-/// # fn example() -> Result<(), streamfleet::job::InvalidName> {
-/// let ops = SinkConfig::new(SinkKind::Dingtalk)
-///     .url_file("/run/secrets/dingtalk-url")
-///     .secret_file("/run/secrets/dingtalk-secret");
-/// let config = Config::default().sinks([("ops".parse()?, ops)]).paused_for(Duration::from_secs(7200));
-/// # Ok(()) }
-/// ```
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// How often queues and servers are checked; 100 ms to 1 h, by default every 15 s.
-    #[serde(with = "duration")]
-    pub every: Duration,
-    /// The address of the console, for links in messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub console_url: Option<String>,
-    /// What the title of each message names besides the namespace, such as `staging`; at most 40 characters.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub environment: Option<String>,
-    /// The language of messages; by default, English.
-    pub language: Language,
-    /// Whether messages have the errors of jobs, which may have anything in them; by default, they do.
-    pub errors: bool,
-    /// When the first reminder of an open incident is sent; 1 s to 7 d, by default after 1 h. The pause doubles with each reminder.
-    #[serde(with = "duration")]
-    pub remind_after: Duration,
-    /// The longest pause between two reminders; 1 s to 30 d, by default 24 h.
-    #[serde(with = "duration")]
-    pub remind_most: Duration,
-    /// For how long nothing must be wrong before an incident is resolved; at most 1 d, by default 2 min.
-    #[serde(with = "duration")]
-    pub resolve_after: Duration,
-    /// For how long no job must have died of a cause before its incident is resolved, if a person has acknowledged it; 1 s to 7 d, by
-    /// default 15 min. A cause that is older is not new.
-    #[serde(with = "duration")]
-    pub quiet_after: Duration,
-    /// How many jobs may die per minute, by default 10, of causes that have no incident of their own …
-    #[serde(deserialize_with = "fraction")]
-    pub dead_per_minute: f64,
-    /// … on average over this time; 1 s to 1 d, by default 10 min.
-    #[serde(with = "duration")]
-    pub dead_window: Duration,
-    /// For how long jobs may wait while no worker is live; at most 1 d, by default 1 min.
-    #[serde(with = "duration")]
-    pub no_worker_for: Duration,
-    /// For how long jobs may wait while no live worker knows their type; at most 1 d, by default 1 min.
-    #[serde(with = "duration")]
-    pub unserved_for: Duration,
-    /// For how long a queue may be paused; at most 365 d, by default 1 h.
-    #[serde(with = "duration")]
-    pub paused_for: Duration,
-    /// The share of its memory that Redis may use; above 0, at most 1, by default 0.9.
-    #[serde(deserialize_with = "fraction")]
-    pub redis_memory: f64,
-    /// Kinds of incidents that never open.
-    pub off: Vec<IncidentKind>,
-    /// Where messages go; at most 16 sinks. Without sinks, incidents are only listed.
-    pub sinks: BTreeMap<SinkName, SinkConfig>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            every: Duration::from_secs(15),
-            console_url: None,
-            environment: None,
-            language: Language::default(),
-            errors: true,
-            remind_after: Duration::from_secs(3600),
-            remind_most: DAY,
-            resolve_after: 2 * MINUTE,
-            quiet_after: 15 * MINUTE,
-            dead_per_minute: 10.0,
-            dead_window: 10 * MINUTE,
-            no_worker_for: MINUTE,
-            unserved_for: MINUTE,
-            paused_for: Duration::from_secs(3600),
-            redis_memory: 0.9,
-            off: Vec::new(),
-            sinks: BTreeMap::new(),
-        }
+with_defaults! {
+    /// What counts as an incident, and where messages about incidents go.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use streamfleet_service::alerts::{Config, SinkConfig, SinkKind};
+    ///
+    /// # fn example() -> Result<(), streamfleet::job::InvalidName> {
+    /// let ops = SinkConfig::new(SinkKind::Dingtalk)
+    ///     .url_file("/run/secrets/dingtalk-url")
+    ///     .secret_file("/run/secrets/dingtalk-secret");
+    /// let config = Config::default().sinks([("ops".parse()?, ops)]).paused_for(Duration::from_secs(7200));
+    /// # Ok(()) }
+    /// ```
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// How often queues and servers are checked; 100 ms to 1 h, by default every 15 s.
+        #[serde(with = "duration")]
+        pub every: Duration = Duration::from_secs(15),
+        /// The address of the console, for links in messages.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub console_url: Option<String> = None,
+        /// What the title of each message names besides the namespace, such as `staging`; at most 40 characters.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub environment: Option<String> = None,
+        /// The language of messages; by default, English.
+        pub language: Language = Language::default(),
+        /// Whether messages have the errors of jobs, which may have anything in them; by default, they do.
+        pub errors: bool = true,
+        /// When the first reminder of an open incident is sent; 1 s to 7 d, by default after 1 h. The pause doubles with each reminder.
+        #[serde(with = "duration")]
+        pub remind_after: Duration = Duration::from_secs(3600),
+        /// The longest pause between two reminders; 1 s to 30 d, by default 24 h.
+        #[serde(with = "duration")]
+        pub remind_most: Duration = DAY,
+        /// For how long nothing must be wrong before an incident is resolved; at most 1 d, by default 2 min.
+        #[serde(with = "duration")]
+        pub resolve_after: Duration = 2 * MINUTE,
+        /// For how long no job must have died of a cause before its incident is resolved, if a person has acknowledged it; 1 s to 7 d, by
+        /// default 15 min. A cause that is older is not new.
+        #[serde(with = "duration")]
+        pub quiet_after: Duration = 15 * MINUTE,
+        /// How many jobs may die per minute, by default 10, of causes that have no incident of their own …
+        #[serde(deserialize_with = "fraction")]
+        pub dead_per_minute: f64 = 10.0,
+        /// … on average over this time; 1 s to 1 d, by default 10 min.
+        #[serde(with = "duration")]
+        pub dead_window: Duration = 10 * MINUTE,
+        /// For how long jobs may wait while no worker is live; at most 1 d, by default 1 min.
+        #[serde(with = "duration")]
+        pub no_worker_for: Duration = MINUTE,
+        /// For how long jobs may wait while no live worker knows their type; at most 1 d, by default 1 min.
+        #[serde(with = "duration")]
+        pub unserved_for: Duration = MINUTE,
+        /// For how long a queue may be paused; at most 365 d, by default 1 h.
+        #[serde(with = "duration")]
+        pub paused_for: Duration = Duration::from_secs(3600),
+        /// The share of its memory that Redis may use; above 0, at most 1, by default 0.9.
+        #[serde(deserialize_with = "fraction")]
+        pub redis_memory: f64 = 0.9,
+        /// Kinds of incidents that never open.
+        pub off: Vec<IncidentKind> = Vec::new(),
+        /// Where messages go; at most 16 sinks. Without sinks, incidents are only listed.
+        pub sinks: BTreeMap<SinkName, SinkConfig> = BTreeMap::new(),
     }
 }
 

@@ -11,33 +11,23 @@ const MAX_RECIPIENTS: usize = 50;
 /// The most bytes of a file with a secret.
 const SECRET_BYTES: u64 = 16 * 1024;
 
-/// What a sink is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SinkKind {
-    /// A robot of a `DingTalk` group.
-    Dingtalk,
-    /// A bot of a Feishu or Lark group.
-    Feishu,
-    /// A robot of a `WeCom` group.
-    Wecom,
-    /// An incoming webhook of Slack.
-    Slack,
-    /// An HTTP endpoint of your own.
-    Webhook,
-    /// Mail over SMTP.
-    Mail,
-}
-
 variants! {
-    /// Returns the name of the kind, as the configuration has it.
-    SinkKind {
+    /// What a sink is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    #[non_exhaustive]
+    pub enum SinkKind {
+        /// A robot of a `DingTalk` group.
         Dingtalk = "dingtalk",
+        /// A bot of a Feishu or Lark group.
         Feishu = "feishu",
+        /// A robot of a `WeCom` group.
         Wecom = "wecom",
+        /// An incoming webhook of Slack.
         Slack = "slack",
+        /// An HTTP endpoint of your own.
         Webhook = "webhook",
+        /// Mail over SMTP.
         Mail = "mail",
     }
 }

@@ -1,6 +1,6 @@
 //! Turns the configuration into a fleet's process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Effective;
 use super::pools::Pools;
@@ -8,17 +8,28 @@ use super::problem::{Invalid, Problem, with_cause};
 use super::sections::{Config, CronSection, TypeSection};
 use super::steps::StepSection;
 use crate::cron::{self, Entry, Schedule};
-use crate::job::{CronName, Encoding, JobType, Policy, StepName};
+use crate::job::{CronName, Encoding, JobType, Policy, QueueName, StepName};
 use streamfleet::handlers::{self, Exec, Noop};
 use streamfleet::{Builder, Fleet, FleetConfig, Steps};
 
 impl Config {
     /// Returns the part of the configuration that a fleet needs.
     pub fn fleet_config(&self) -> FleetConfig {
-        let queues = self.queues.iter().map(|(name, section)| (name.clone(), section.served.clone()));
+        let queues = self.queues.iter().map(|(name, section)| {
+            let is_kept = self.history.as_ref().is_some_and(|history| history.needs_fields_of(name));
+            (name.clone(), section.served.clone().journal_fields(is_kept))
+        });
         let type_limits = self.types.iter().map(|(name, section)| (name.clone(), section.limits));
         let worker = self.worker.clone().archive(self.dead.clone()).type_limits(type_limits).queues(queues);
         FleetConfig::default().redis(self.redis.clone()).worker(worker).events(self.events.clone())
+    }
+
+    /// Returns the queues whose history a process with this configuration may write.
+    pub fn history_queues(&self) -> Vec<QueueName> {
+        let named = self.history.iter().flat_map(|history| &history.queues);
+        let has = |queue: &&QueueName| self.history.as_ref().is_some_and(|history| history.has(queue));
+        let queues: BTreeSet<&QueueName> = self.queues.keys().chain(named).filter(has).collect();
+        queues.into_iter().cloned().collect()
     }
 
     /// Returns the types whose handlers run programs.

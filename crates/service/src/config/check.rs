@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::database::{HistorySection, OutboxSection};
 use super::sections::{Config, CronSection, QueueSection, TypeSection};
 use super::{errors, nearest, schemas, steps};
 use crate::alerts;
@@ -33,6 +34,8 @@ pub(super) fn run(config: &Config) -> Vec<OutOfBounds> {
     wrong.extend(listed(&["alerts"], config.alerts.iter().flat_map(alerts::Config::validate)));
     wrong.extend(listed(&["telemetry"], config.telemetry.validate()));
     wrong.extend(below(config.console.check(), &["console"]));
+    wrong.extend(below(config.history.iter().flat_map(HistorySection::check).collect(), &["history"]));
+    wrong.extend(below(config.outbox.iter().flat_map(OutboxSection::check).collect(), &["outbox"]));
     wrong
 }
 

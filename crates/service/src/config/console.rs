@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::job::number::count;
@@ -17,46 +18,41 @@ const SESSION_LIFETIME: RangeInclusive<Duration> =
     Duration::from_secs(60)..=Duration::from_secs(30 * 24 * 3600);
 const REQUESTS: RangeInclusive<u32> = 1..=1_000_000;
 
-/// The settings of `streamfleet console`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct ConsoleSection {
-    /// The address that the console listens on.
-    pub listen: SocketAddr,
-    /// The address under which people reach it, such as `https://jobs.example.com`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub public_url: Option<String>,
-    /// The file of people and tokens.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accounts_file: Option<PathBuf>,
-    /// A file with the key that signs sessions: at least 32 bytes. Consoles that share it accept each other's sessions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_key_file: Option<PathBuf>,
-    /// How long people stay logged in.
-    #[serde(with = "duration")]
-    pub session_lifetime: Duration,
-    /// How many requests a second a person or a token may send.
-    #[serde(deserialize_with = "count")]
-    pub requests_per_second: u32,
-    /// The names of payload fields and headers whose values nobody sees, such as `password`.
-    pub mask: Vec<String>,
-    /// A proxy that logs people in.
-    pub proxy: ProxySection,
-}
+/// What fields with passwords, keys and numbers of cards are usually called, in the ways in which these words are put together.
+const SECRETS: &str = "password passwd pwd passphrase secret client_secret client-secret clientsecret token access_token access-token \
+    accesstoken refresh_token refresh-token refreshtoken id_token auth_token x-auth-token authorization proxy-authorization cookie \
+    set-cookie api_key api-key apikey x-api-key private_key private-key privatekey credentials card_number card-number cardnumber cvv cvc \
+    iban ssn otp";
 
-impl Default for ConsoleSection {
-    fn default() -> Self {
-        Self {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9470)),
-            public_url: None,
-            accounts_file: None,
-            session_key_file: None,
-            session_lifetime: Duration::from_secs(12 * 3600),
-            requests_per_second: 100,
-            mask: Vec::new(),
-            proxy: ProxySection::default(),
-        }
+with_defaults! {
+    /// The settings of `streamfleet console`.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct ConsoleSection {
+        /// The address that the console listens on.
+        pub listen: SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 9470)),
+        /// The address under which people reach it, such as `https://jobs.example.com`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub public_url: Option<String> = None,
+        /// The file of people and tokens.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub accounts_file: Option<PathBuf> = None,
+        /// A file with the key that signs sessions: at least 32 bytes. Consoles that share it accept each other's sessions.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub session_key_file: Option<PathBuf> = None,
+        /// How long people stay logged in.
+        #[serde(with = "duration")]
+        pub session_lifetime: Duration = Duration::from_secs(12 * 3600),
+        /// How many requests a second a person or a token may send.
+        #[serde(deserialize_with = "count")]
+        pub requests_per_second: u32 = 100,
+        /// The names of payload fields and headers whose values nobody sees, such as `password`.
+        pub mask: Vec<String> = Vec::new(),
+        /// The names of those whose values only operators see: below that, `payloads = true` does not show them.
+        pub secrets: Vec<String> = SECRETS.split_whitespace().map(str::to_owned).collect(),
+        /// A proxy that logs people in.
+        pub proxy: ProxySection = ProxySection::default(),
     }
 }
 
@@ -79,27 +75,13 @@ pub struct ProxySection {
 }
 
 /// A network of IP addresses, such as `10.1.0.0/16`. An address alone is a network of one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Network {
-    address: IpAddr,
-    bits: u8,
-}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network(IpNet);
 
 impl Network {
-    /// Returns true if the address is part of the network. An IPv4 address may be written as IPv6 (`::ffff:10.1.0.1`).
+    /// Returns true if the network includes this address. An IPv4 address may be written as one of IPv6.
     pub fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let ignored = 32 - u32::from(self.bits);
-                (network.to_bits() ^ address.to_bits()).checked_shr(ignored).unwrap_or(0) == 0
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let ignored = 128 - u32::from(self.bits);
-                (network.to_bits() ^ address.to_bits()).checked_shr(ignored).unwrap_or(0) == 0
-            }
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-        }
+        self.0.contains(&address.to_canonical())
     }
 }
 
@@ -107,35 +89,20 @@ impl FromStr for Network {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no network; write an address and its bits, such as 10.1.0.0/16");
-        let (address, bits) =
-            text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-        let address: IpAddr = address.parse().map_err(|_| wrong())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.map_or(Ok(most), str::parse::<u8>).map_err(|_| wrong())?;
-        if bits > most { Err(wrong()) } else { Ok(Self { address, bits }) }
-    }
-}
-
-impl TryFrom<String> for Network {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+        let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+        network.map(Self).map_err(|_| {
+            format!("{text:?} is no network; write an address and its bits, such as 10.1.0.0/16")
+        })
     }
 }
 
 impl fmt::Display for Network {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}/{}", self.address, self.bits)
+        self.0.fmt(to)
     }
 }
 
-impl From<Network> for String {
-    fn from(network: Network) -> Self {
-        network.to_string()
-    }
-}
+as_text!(Network);
 
 impl ConsoleSection {
     /// Returns everything that is out of its bounds.

@@ -9,6 +9,8 @@ mod alert;
 mod assemble;
 mod check;
 mod console;
+mod database;
+mod document;
 mod errors;
 mod joined;
 mod pools;
@@ -23,6 +25,8 @@ mod steps;
 mod tree;
 
 pub use console::{ConsoleSection, Network, ProxySection};
+pub use database::{HistorySection, OutboxSection, Payloads, address};
+pub use document::read_document;
 pub use problem::{Invalid, Problem, nearest};
 pub use sections::{Config, CronSection, QueueSection, TypeAlert, TypeSection};
 pub use source::{DEFAULT_FILE, Flags, PREFIX, Sources};

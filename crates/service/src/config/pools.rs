@@ -137,4 +137,23 @@ impl Effective {
         }
         (problems, remarks)
     }
+
+    /// Starts a program of each pool, also of those that no type has yet, and has it say what the types of its handlers need: one line of
+    /// JSON. By the names of the pools, in their order.
+    pub async fn described_pools(&self) -> (Vec<(String, Result<Vec<u8>, String>)>, Vec<Problem>) {
+        let (Pools { mut by_name }, mut problems) = Pools::of(self);
+        for (name, config) in &self.config.pools {
+            if by_name.contains_key(name) {
+                continue;
+            }
+            let path = vec!["pools".to_owned(), name.to_string()];
+            match Pool::new(name.clone(), config.clone()) {
+                Ok(pool) => drop(by_name.insert(name.clone(), (path, pool))),
+                Err(error) => problems.push(Problem::at(&path, with_cause(&error), &self.tree)),
+            }
+        }
+        let asked =
+            by_name.iter().map(|(name, (_, pool))| async move { (name.to_string(), pool.describe().await) });
+        (join_all(asked).await, problems)
+    }
 }

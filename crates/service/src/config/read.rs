@@ -8,7 +8,7 @@ use super::problem::{Invalid, Problem, reworded};
 use super::sections::Config;
 use super::source::Sources;
 use super::tree::{Kind, Node};
-use super::{Effective, alert, check};
+use super::{Effective, alert, check, database};
 use crate::job::OutOfBounds;
 
 impl Sources {
@@ -29,6 +29,7 @@ impl Sources {
             }
         }
         problems.extend(alert::secrets_in_files(&tree));
+        problems.extend(database::passwords_in_files(&tree));
         Invalid::unless_none(problems)?;
         Ok(Effective { config, tree })
     }

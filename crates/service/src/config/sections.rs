@@ -7,6 +7,7 @@ use serde::de::MapAccess;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::console::ConsoleSection;
+use super::database::{HistorySection, OutboxSection};
 use super::joined::{self, Joined};
 use super::steps::StepSection;
 use crate::cron::Missed;
@@ -18,53 +19,43 @@ use crate::{alerts, broker, telemetry};
 use streamfleet::producer::MAX_PAYLOAD_BYTES;
 use streamfleet::{handlers, hooks, worker};
 
-/// The whole configuration.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// The connection to Redis.
-    #[serde(serialize_with = "super::show::redis")]
-    pub redis: broker::Config,
-    /// The worker's own settings. What it takes from other sections is only in [`Config::fleet_config`].
-    pub worker: worker::Config,
-    /// The queues that a worker serves.
-    pub queues: BTreeMap<QueueName, QueueSection>,
-    /// The archive of dead letters.
-    pub dead: worker::DeadArchive,
-    /// The pools of programs that types share.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub pools: BTreeMap<PoolName, handlers::PoolConfig>,
-    /// The job types, and what runs them.
-    pub types: BTreeMap<JobType, TypeSection>,
-    /// Recurring jobs.
-    pub cron: BTreeMap<CronName, CronSection>,
-    /// The event streams.
-    pub events: hooks::Config,
-    /// Incidents, and messages about them. Without it, this process neither looks for incidents nor sends messages.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub alerts: Option<alerts::Config>,
-    /// Logs, metrics and probes.
-    pub telemetry: telemetry::Config,
-    /// The console.
-    pub console: ConsoleSection,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            redis: broker::Config::default(),
-            worker: worker::Config::default(),
-            queues: BTreeMap::from([(default_queue(), QueueSection::default())]),
-            dead: worker::DeadArchive::default(),
-            pools: BTreeMap::new(),
-            types: BTreeMap::new(),
-            cron: BTreeMap::new(),
-            events: hooks::Config::default(),
-            alerts: None,
-            telemetry: telemetry::Config::default(),
-            console: ConsoleSection::default(),
-        }
+with_defaults! {
+    /// The whole configuration.
+    #[derive(Debug, Clone, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// The connection to Redis.
+        #[serde(serialize_with = "super::show::redis")]
+        pub redis: broker::Config = broker::Config::default(),
+        /// The worker's own settings. What it takes from other sections is only in [`Config::fleet_config`].
+        pub worker: worker::Config = worker::Config::default(),
+        /// The queues that a worker serves.
+        pub queues: BTreeMap<QueueName, QueueSection> = BTreeMap::from([(default_queue(), QueueSection::default())]),
+        /// The archive of dead letters.
+        pub dead: worker::DeadArchive = worker::DeadArchive::default(),
+        /// The pools of programs that types share.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub pools: BTreeMap<PoolName, handlers::PoolConfig> = BTreeMap::new(),
+        /// The job types, and what runs them.
+        pub types: BTreeMap<JobType, TypeSection> = BTreeMap::new(),
+        /// Recurring jobs.
+        pub cron: BTreeMap<CronName, CronSection> = BTreeMap::new(),
+        /// The event streams.
+        pub events: hooks::Config = hooks::Config::default(),
+        /// Incidents, and messages about them. Without it, this process neither looks for incidents nor sends messages.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub alerts: Option<alerts::Config> = None,
+        /// The history of jobs in a database. Without it, this process neither writes nor reads one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub history: Option<HistorySection> = None,
+        /// The outbox in a database. Without it, this process does not read one.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub outbox: Option<OutboxSection> = None,
+        /// Logs, metrics and probes.
+        pub telemetry: telemetry::Config = telemetry::Config::default(),
+        /// The console.
+        pub console: ConsoleSection = ConsoleSection::default(),
     }
 }
 

@@ -11,8 +11,8 @@ use super::catalogue;
 use super::objectives::Objectives;
 use super::process::ProcessFigures;
 use super::series::{
-    AlertSeries, ChildSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries, RedisSeries,
-    Rendered, RuntimeSeries,
+    AlertSeries, ChildSeries, DatabaseSeries, Maker, NotificationSeries, PAIRS_MAX, PoolSeries, QueueSeries,
+    RedisSeries, Rendered, RuntimeSeries,
 };
 use crate::job::{JobType, PoolName, QueueName, SinkName};
 use streamfleet::event::{AlertEvent, Event, ProgramEvent, QueueEvent};
@@ -36,6 +36,7 @@ struct Shared {
     children: ChildSeries,
     pools: PoolSeries,
     alerts: AlertSeries,
+    databases: DatabaseSeries,
     runtime: RuntimeSeries,
     process: ProcessFigures,
 }
@@ -66,14 +67,15 @@ impl<'a> ServedQueue<'a> {
 
 impl Metrics {
     /// Creates metrics for a process that serves these queues, has handlers for these types, of which `programs` run
-    /// a program per job, runs these pools, and sends messages to these sinks. All their series exist from the start. The runtime's metrics describe the runtime that calls
-    /// this.
+    /// a program per job, runs these pools, and sends messages to these sinks. It may write the history of some queues, and relay an
+    /// outbox. All their series exist from the start. The runtime's metrics describe the runtime that calls this.
     pub fn new<'a>(
         queues: impl IntoIterator<Item = ServedQueue<'a>>,
         types: &[JobType],
         programs: &[JobType],
         pools: &[PoolName],
         sinks: &[SinkName],
+        (history, has_outbox): (&[QueueName], bool),
     ) -> Self {
         let recorder = PrometheusBuilder::new().build_recorder();
         let maker = Maker::new(&recorder);
@@ -94,6 +96,7 @@ impl Metrics {
             children: ChildSeries::new(&maker, programs),
             pools: PoolSeries::new(&maker, pools),
             alerts: AlertSeries::new(&maker, sinks),
+            databases: DatabaseSeries::new(&maker, history, has_outbox),
             runtime: RuntimeSeries::new(&maker),
             process: ProcessFigures::new(),
             rendered: maker.finish(),
@@ -109,7 +112,7 @@ impl Metrics {
 
     /// Records one event.
     pub fn record(&self, event: &Event<'_>) {
-        let Shared { redis, notification, children, pools, alerts, draining, .. } = &*self.shared;
+        let Shared { redis, notification, children, pools, alerts, databases, draining, .. } = &*self.shared;
         match *event {
             Event::Started { queue, job_type, wait, job: _, attempt: _ } => {
                 self.with(queue, |series| series.start(job_type, wait));
@@ -137,6 +140,7 @@ impl Metrics {
             }
             // The number of open incidents says it.
             Event::Alert(AlertEvent::IncidentChanged { .. }) => {}
+            Event::Database(event) => databases.record(event),
             Event::Stopping => draining.set(1.0),
         }
     }

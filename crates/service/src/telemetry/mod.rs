@@ -15,7 +15,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, ReportedBy, Values};
 pub(crate) use metrics::UPKEEP_EVERY;
@@ -24,29 +24,20 @@ pub use objectives::Objectives;
 
 use streamfleet::traces;
 
-/// What a process reports, where and how.
-#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Config {
-    /// Where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
-    pub listen: Listen,
-    /// Which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
-    pub log: String,
-    /// How logs are written; by default, as readable text on a terminal and as JSON elsewhere.
-    pub log_format: LogFormat,
-    /// Where the spans of attempts go; by default, there are none.
-    pub traces: traces::Config,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            listen: Listen::default(),
-            log: "info".to_owned(),
-            log_format: LogFormat::default(),
-            traces: traces::Config::default(),
-        }
+with_defaults! {
+    /// What a process reports, where and how.
+    #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+    #[serde(default, deny_unknown_fields)]
+    #[non_exhaustive]
+    pub struct Config {
+        /// Where `/metrics`, the probes and `/scale` are served; by default at 127.0.0.1:9464.
+        pub listen: Listen = Listen::default(),
+        /// Which logs are written: a level, or directives such as `info,streamfleet=debug`; by default `info`.
+        pub log: String = "info".to_owned(),
+        /// How logs are written; by default, as readable text on a terminal and as JSON elsewhere.
+        pub log_format: LogFormat = LogFormat::default(),
+        /// Where the spans of attempts go; by default, there are none.
+        pub traces: traces::Config = traces::Config::default(),
     }
 }
 
@@ -104,17 +95,7 @@ impl fmt::Display for Listen {
     }
 }
 
-impl<'de> Deserialize<'de> for Listen {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-impl Serialize for Listen {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(self)
-    }
-}
+as_text!(Listen);
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]

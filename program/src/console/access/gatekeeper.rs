@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use secrecy::ExposeSecret as _;
@@ -24,6 +24,7 @@ use super::{Accounts, Csrf, Grants, HasSession, InvalidAccounts, Person, headers
 use crate::console::api::{SESSION_PATH, asked_by};
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
+use crate::console::problem_kind::ProblemKind;
 
 /// How many passwords of strangers are checked at once, and how many of people who have logged in from the same address. Each check
 /// takes 19 MiB.
@@ -185,11 +186,7 @@ impl Gatekeeper {
             return Ok(Person::new(&account.name, account.grants.clone()));
         }
         self.wrong_tokens.take(client).map_err(too_often)?;
-        Err(Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "the token is not valid",
-            "send Authorization: Bearer <token>",
-        ))
+        Err(Problem::new(ProblemKind::TokenNotValid, "send Authorization: Bearer <token>"))
     }
 }
 
@@ -228,12 +225,12 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 fn too_often(wait: Duration) -> Problem {
     let seconds = wait.as_secs().max(1);
     let why = format!("try again in {seconds} s");
-    Problem::new(StatusCode::TOO_MANY_REQUESTS, "too many requests", why).retry_after(seconds)
+    Problem::new(ProblemKind::TooManyRequests, why).retry_after(seconds)
 }
 
 /// What every request passes.
 pub(super) async fn identified(State(app): State<AppState>, request: Request, next: Next) -> Response {
-    let is_https = app.gatekeeper().is_secure(request.headers());
+    let is_https = app.gatekeeper.is_secure(request.headers());
     let mut response = match admitted(&app, request).await {
         Ok((request, who)) => asked_by(&who, next.run(request)).await,
         Err(problem) => problem.into_response(),
@@ -244,12 +241,12 @@ pub(super) async fn identified(State(app): State<AppState>, request: Request, ne
 
 /// Lets a request in, and says who counts as its asker: the person or program, or else the address.
 async fn admitted(app: &AppState, mut request: Request) -> Result<(Request, String), Problem> {
-    let gatekeeper = app.gatekeeper();
+    let gatekeeper = &app.gatekeeper;
     let is_probe = request.uri().path() == "/healthz";
     // A kubelet's probe is sent to the address of a pod.
     if !is_probe && !gatekeeper.hosts.includes(request.headers()) {
         let why = "the console does not serve this host; if people reach it under this name, set console.public_url";
-        return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown host", why));
+        return Err(Problem::new(ProblemKind::UnknownHost, why));
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| address.ip());
     let peer = peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
@@ -272,7 +269,7 @@ async fn admitted(app: &AppState, mut request: Request) -> Result<(Request, Stri
     let may_have_ended = !is_logout(&request);
     if let Recognized::Browser { session: Some(session), .. } = &by
         && may_have_ended
-        && gatekeeper.sessions.ended_elsewhere(session, app.broker()).await
+        && gatekeeper.sessions.ended_elsewhere(session, &app.broker).await
     {
         return Ok((request, who));
     }
@@ -297,5 +294,5 @@ fn is_logout(request: &Request) -> bool {
 
 /// A change that our own pages did not ask for.
 pub(super) fn foreign(why: &str) -> Problem {
-    Problem::new(StatusCode::FORBIDDEN, "not from this console", why)
+    Problem::new(ProblemKind::NotFromHere, why)
 }

@@ -206,9 +206,9 @@ fn cookie(gatekeeper: &Gatekeeper, headers: &HeaderMap, value: &str, age: u64) -
 
 /// Ends the session of a request, if it has one. Returns the cookie that takes the place of the session's.
 pub(in crate::console) async fn end_session(app: &AppState, headers: &HeaderMap) -> HeaderValue {
-    let gatekeeper = app.gatekeeper();
+    let gatekeeper = &app.gatekeeper;
     if let Some(session) = gatekeeper.session(headers) {
-        gatekeeper.sessions.end(&session, app.broker()).await;
+        gatekeeper.sessions.end(&session, &app.broker).await;
     }
     cookie(gatekeeper, headers, "", 0)
 }
@@ -222,7 +222,7 @@ pub(super) fn from_our_page(request: &Parts) -> Result<(), Problem> {
     let (binding, app) = (request.extensions.get::<Binding>(), request.extensions.get::<AppState>());
     let (Some(Binding(binding)), Some(app)) = (binding, app) else { return Ok(()) };
     let token = request.headers.get(CSRF_HEADER).and_then(|token| token.to_str().ok());
-    let is_right = token.is_some_and(|token| app.gatekeeper().sessions.is_csrf(binding, token));
+    let is_right = token.is_some_and(|token| app.gatekeeper.sessions.is_csrf(binding, token));
     if is_right || origin::is_safe(&request.method) {
         return Ok(());
     }

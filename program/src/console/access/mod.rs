@@ -20,7 +20,6 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, FromRequestParts as _, RawPathParams, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
@@ -37,6 +36,7 @@ pub(super) use self::person::{Csrf, Grants, HasSession, Person};
 pub(super) use self::session::random_text;
 use super::app_state::AppState;
 use super::problem::Problem;
+use super::problem_kind::ProblemKind;
 
 /// The most bytes of a body of somebody who may be unknown: a name and a password.
 const MAX_OPEN_BYTES: usize = 16 * 1024;
@@ -75,21 +75,21 @@ async fn guard(needs: Needs, request: Request, next: Next) -> Response {
         return answer.unwrap_or_else(|_| too_slow().into_response());
     }
     match app.filter(|_| needs >= Needs::Role(Role::Operator)) {
-        Some(app) => app.work_limits().complete(answer).await.into_response(),
+        Some(app) => app.work_limits.complete(answer).await.into_response(),
         None => answer.await,
     }
 }
 
 fn too_slow() -> Problem {
     let why = format!("the body did not arrive within {} s", OPEN_WITHIN.as_secs());
-    Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why)
+    Problem::new(ProblemKind::BodyTooSlow, why)
 }
 
 fn may(person: Option<&Person>, needs: Needs, queue: Option<&QueueName>) -> Result<(), Problem> {
     let Needs::Role(role) = needs else { return Ok(()) };
     let Some(person) = person else {
         let why = "log in, or send a token: Authorization: Bearer <token>";
-        return Err(Problem::new(StatusCode::UNAUTHORIZED, "not logged in", why));
+        return Err(Problem::new(ProblemKind::NotLoggedIn, why));
     };
     person.check(role, queue)
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use axum::extract::FromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use streamfleet::job::QueueName;
 
 use super::Role;
 use crate::console::problem::Problem;
+use crate::console::problem_kind::ProblemKind;
 
 /// The person or program that asks, and what they may do. A handler takes it as an argument.
 #[derive(Debug, Clone)]
@@ -49,6 +49,11 @@ impl Person {
         self.grants.payloads
     }
 
+    /// Whether they see fields that only operators see: like the sight of payloads, it belongs to the account.
+    pub(in crate::console) fn sees_secrets(&self) -> bool {
+        self.role(None) >= Some(Role::Operator)
+    }
+
     /// The role on a queue, or the highest on any queue.
     pub(in crate::console) fn role(&self, queue: Option<&QueueName>) -> Option<Role> {
         let of_queue = match queue {
@@ -86,7 +91,7 @@ impl Person {
             role.as_str(),
             self.name
         );
-        Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why))
+        Err(Problem::new(ProblemKind::NotAllowed, why))
     }
 
     /// Checks that they have a role on a queue, or on any if none is named.
@@ -100,7 +105,7 @@ impl Person {
         }
         let place = queue.map_or_else(String::new, |queue| format!(" on the queue {queue}"));
         let why = format!("this needs the role {}{place}, which {} does not have", role.as_str(), self.name);
-        Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why))
+        Err(Problem::new(ProblemKind::NotAllowed, why))
     }
 }
 
@@ -129,6 +134,6 @@ impl<S: Sync> FromRequestParts<S> for Person {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let person = parts.extensions.get::<Self>().cloned();
-        person.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "not logged in", "log in first"))
+        person.ok_or_else(|| Problem::new(ProblemKind::NotLoggedIn, "log in first"))
     }
 }

@@ -1,26 +1,17 @@
 //! What people did, in pages or line by line.
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use streamfleet_engine::admin::{AuditCursor, AuditSearch, AuditSource};
-use streamfleet_operations as operations;
 use streamfleet_operations::audit::{self, AuditFacts, AuditList, AuditNote, Wanted};
 use tokio::time::Instant;
 use utoipa_axum::routes;
 
-use super::lines;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, PageParams, QueryParams, QueuesParams};
 use super::work_limits::{Held, Work};
-use crate::console::access::{Person, Role};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Call, PageParams, Problem, QueryParams, QueuesParams, Routes, lines, names, operations, query};
+use crate::console::access::Role;
 use crate::times::{self, Bound, Clock};
 
 /// The most actions that a search of the audits looks at for one page.
@@ -69,21 +60,20 @@ fn bound<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Bound>, D::Error> 
 /// progress, or `{"problem": …}` if something went wrong.
 #[utoipa::path(get, path = "/api/v1/audit", tag = "audit", params(QueuesParams, AuditParams, PageParams),
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
-        (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
+        (AuditList = "application/json"), (AuditLine = "application/x-ndjson")))))]
 async fn list_all_audits(
-    State(app): State<AppState>,
-    person: Person,
+    call: Call,
     headers: HeaderMap,
     QueryParams((of, wanted, page)): QueryParams<(QueuesParams, AuditParams, PageParams)>,
 ) -> Result<Response, Problem> {
-    of.check(&person)?;
-    let known = app.known().await?;
-    let seen = known.audits.iter().filter(|queue| of.has(queue) && person.may(Role::Viewer, queue));
+    of.check(&call)?;
+    let known = call.app.known().await?;
+    let seen = known.audits.iter().filter(|queue| of.has(queue) && call.person.may(Role::Viewer, queue));
     let mut sources: Vec<_> = seen.cloned().map(AuditSource::Queue).collect();
-    if of.are_all() && person.may_everywhere(Role::Viewer) {
+    if of.are_all() && call.person.may_everywhere(Role::Viewer) {
         sources.extend([AuditSource::Deletions, AuditSource::Alerts]);
     }
-    answer((app, person), &headers, (wanted, page), sources).await
+    answer(call, &headers, (wanted, page), sources).await
 }
 
 /// Shows what people did to a queue, newest first.
@@ -92,22 +82,19 @@ async fn list_all_audits(
 /// `GET /api/v1/audit` has.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/audit", tag = "audit", params(AuditParams, PageParams),
     responses((status = 200, description = "A page of actions, or the actions line by line", content(
-        (AuditList = "application/json"), (Line = "application/x-ndjson")))))]
+        (AuditList = "application/json"), (AuditLine = "application/x-ndjson")))))]
 async fn list_audit(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     headers: HeaderMap,
     QueryParams((wanted, page)): QueryParams<(AuditParams, PageParams)>,
 ) -> Result<Response, Problem> {
-    let sources = vec![AuditSource::Queue(path.get("queue")?)];
-    answer((app, person), &headers, (wanted, page), sources).await
+    let sources = vec![AuditSource::Queue(call.path("queue")?)];
+    answer(call, &headers, (wanted, page), sources).await
 }
 
 /// A search whose actions a client reads.
 struct Reading {
-    app: AppState,
-    person: Person,
+    call: Call,
     wanted: Wanted,
     sources: Vec<AuditSource>,
     after: Option<AuditCursor>,
@@ -122,21 +109,20 @@ struct Reading {
 
 /// A line of the answer. It has one of these.
 #[derive(Default, Serialize, utoipa::ToSchema)]
-#[schema(as = AuditLine)]
-struct Line {
+struct AuditLine {
     /// An action, as in a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<AuditNote>)]
     action: Option<Value>,
     /// How far the search is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress>,
+    progress: Option<AuditProgress>,
     /// What went wrong. No line follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
 
-impl From<Problem> for Line {
+impl From<Problem> for AuditLine {
     fn from(problem: Problem) -> Self {
         Self { problem: Some(problem), ..Self::default() }
     }
@@ -144,8 +130,7 @@ impl From<Problem> for Line {
 
 /// How far the search is.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = AuditProgress)]
-struct Progress {
+struct AuditProgress {
     /// How many actions it has found.
     found: u64,
     /// What to send as `after` to go on; null if it has looked at everything.
@@ -156,7 +141,7 @@ struct Progress {
 
 /// Answers with a page, or line by line. A queue alone of which nothing is noted must exist.
 async fn answer(
-    (app, person): (AppState, Person),
+    call: Call,
     headers: &HeaderMap,
     (AuditParams { since, until, who, action, target }, page): (AuditParams, PageParams),
     sources: Vec<AuditSource>,
@@ -171,16 +156,15 @@ async fn answer(
         left,
         found: 0,
         until: Instant::now() + lines::LONGEST,
-        _place: app.work_limits().begin(Work::Search)?,
-        app,
-        person,
+        _place: call.app.work_limits.begin(Work::Search)?,
+        call,
     };
     let first = reading.page().await?;
     if let ([], [AuditSource::Queue(queue)]) = (&first.items[..], &reading.sources[..]) {
-        names::must_have(&reading.app, queue).await?;
+        names::must_have(&reading.call.app, queue).await?;
     }
     if is_page {
-        return Ok(View::of(&reading.person, &reading.app).json(&first)?.into_response());
+        return Ok(reading.call.answer(&first)?.into_response());
     }
     reading.page = Some(first);
     Ok(lines::answer(reading))
@@ -191,32 +175,30 @@ impl Reading {
     async fn page(&self) -> Result<AuditList, Problem> {
         let (sources, after, limit) = (self.sources.clone(), self.after.clone(), self.left.min(AT_ONCE));
         let search = AuditSearch { sources, after, limit, most: MOST_LOOKED_AT, ..AuditSearch::default() };
-        let view = View::of(&self.person, &self.app);
-        let shown = |target: &str| view.about(target);
-        Ok(audit::find(self.app.broker(), search, &self.wanted, &Clock::utc(), shown).await?)
+        let shown = |target: &str| self.call.about(target);
+        Ok(audit::find(&self.call.app.broker, search, &self.wanted, &Clock::utc(), shown).await?)
     }
 }
 
 impl lines::Reading for Reading {
-    type Line = Line;
+    type Line = AuditLine;
 
     async fn look(&mut self, text: &mut Vec<u8>) -> Result<bool, Problem> {
         let page = match self.page.take() {
             Some(first) => first,
             None => self.page().await?,
         };
-        let view = View::of(&self.person, &self.app);
         for note in &page.items {
-            lines::write(text, &Line { action: Some(view.value(note)?), ..Line::default() });
+            lines::write(text, &AuditLine { action: Some(self.call.value(note)?), ..AuditLine::default() });
         }
         let found = page.items.len() as u64;
         self.found += found;
         self.left = self.left.saturating_sub(found);
         let next = page.next.as_deref().map(str::parse::<AuditCursor>);
         self.after = next.map(|next| next.expect("a cursor is read as it is written"));
-        let is_late = Instant::now() >= self.until || self.app.stopping().is_requested();
-        let progress = Some(Progress { found: self.found, next: page.next, facts: page.facts });
-        lines::write(text, &Line { progress, ..Line::default() });
+        let is_late = Instant::now() >= self.until || self.call.app.stopping.is_requested();
+        let progress = Some(AuditProgress { found: self.found, next: page.next, facts: page.facts });
+        lines::write(text, &AuditLine { progress, ..AuditLine::default() });
         Ok(self.after.is_none() || self.left == 0 || is_late)
     }
 }

@@ -1,30 +1,23 @@
 //! Replaying and dropping all dead letters that a filter matches. Each begins a task.
 
-use axum::extract::State;
+use std::num::NonZeroU64;
+
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet_engine::admin::{ReplayRules, Selection as Letters, SelectionPlan};
 use streamfleet_operations::dead::{self, LetterPlan, Selected, Sweep};
 use streamfleet_operations::tasks::TaskReport;
-use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::bulk::{Rate, per_second};
-use super::failure::{done, redis};
+use super::bulk::{TaskRate, per_second};
+use super::failure::redis;
 use super::jobs::SEARCH_FOR;
-use super::json_body::JsonBody;
-use super::letters;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
 use super::selection::Selection;
-use super::tasks;
 use super::work_limits::Work;
-use crate::console::access::{Person, Role};
+use super::{Call, JsonBody, Problem, Routes, done, letters, names, operations, tasks};
+use crate::console::access::Role;
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -47,14 +40,14 @@ struct Replay {
     #[schema(minimum = 1)]
     limit: Option<u64>,
     /// How many jobs per second, or per time, such as `50/s`; as many as possible unless told otherwise.
-    rate: Option<Rate>,
+    rate: Option<TaskRate>,
     /// Which steps to run: `failed` (the default), those that have not succeeded, or `all`, also those of the kind `once`.
-    #[serde(default = "failed_steps", deserialize_with = "letters::way")]
+    #[serde(default, deserialize_with = "letters::way")]
     #[schema(value_type = String)]
-    steps: Sweep,
-    /// How many jobs to replay first. All of them must succeed before the rest is replayed.
-    #[serde(default)]
-    canary: u64,
+    steps: Option<Sweep>,
+    /// How many jobs to replay first. All of them must succeed before the rest is replayed. Without it, none waits.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    canary: Option<NonZeroU64>,
     /// Stop when more than this percentage of the jobs dies again of the same error.
     #[schema(minimum = 0, maximum = 100)]
     stop_at: Option<f64>,
@@ -84,17 +77,13 @@ struct Drop {
     #[schema(minimum = 1)]
     limit: Option<u64>,
     /// How many dead letters per second, or per time, such as `50/s`; as many as possible unless told otherwise.
-    rate: Option<Rate>,
+    rate: Option<TaskRate>,
     /// Make the plan, and begin nothing.
     #[serde(default)]
     dry_run: bool,
     /// Why it is done, for the audit.
     #[serde(default)]
     reason: String,
-}
-
-fn failed_steps() -> Sweep {
-    Sweep::Replay
 }
 
 /// What both requests say of the letters that they mean.
@@ -119,19 +108,17 @@ enum Way {
     responses((status = 200, description = "The plan, with `dry_run`", body = LetterPlan),
         (status = 202, description = "The task that replays the dead letters", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
-async fn bulk_replay(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Replay>,
-) -> Result<Response, Problem> {
+async fn bulk_replay(call: Call, JsonBody(sent): JsonBody<Replay>) -> Result<Response, Problem> {
     let Replay { filter, all, limit, rate, steps, canary, stop_at, max_replays, dry_run, reason } = sent;
-    let rules = ReplayRules::default().rate(per_second(rate)?).canary(canary).stop_at(stop_at);
-    let rules = rules.all_steps(steps == Sweep::ReplayAllSteps);
+    let rules = ReplayRules::default()
+        .rate(per_second(rate)?)
+        .canary(canary.map_or(0, NonZeroU64::get))
+        .stop_at(stop_at);
+    let rules = rules.all_steps(steps == Some(Sweep::ReplayAllSteps));
     let rules = max_replays.map_or(rules, |most| rules.max_replays(most));
     check(&rules)?;
     let wanted = Wanted { filter, all, limit, dry_run, reason };
-    begin((&app, &person, &path), &wanted, Way::Replay(rules)).await
+    begin(&call, &wanted, Way::Replay(rules)).await
 }
 
 /// Deletes all dead letters that a filter matches, and their jobs.
@@ -141,15 +128,10 @@ async fn bulk_replay(
     responses((status = 200, description = "The plan, with `dry_run`", body = LetterPlan),
         (status = 202, description = "The task that drops the dead letters", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
-async fn bulk_drop(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Drop>,
-) -> Result<Response, Problem> {
+async fn bulk_drop(call: Call, JsonBody(sent): JsonBody<Drop>) -> Result<Response, Problem> {
     let Drop { filter, all, limit, rate, dry_run, reason } = sent;
     let way = Way::Drop(per_second(rate)?);
-    begin((&app, &person, &path), &Wanted { filter, all, limit, dry_run, reason }, way).await
+    begin(&call, &Wanted { filter, all, limit, dry_run, reason }, way).await
 }
 
 /// Refuses rules that no task can follow.
@@ -164,43 +146,35 @@ fn check(rules: &ReplayRules) -> Result<(), Problem> {
 }
 
 /// Makes the plan, and begins the task unless only the plan is wanted.
-async fn begin(
-    (app, person, path): (&AppState, &Person, &PathParams),
-    wanted: &Wanted,
-    way: Way,
-) -> Result<Response, Problem> {
-    let (queue, view) = (path.queue(app)?, View::of(person, app));
-    let (letters, plan) = planned((app, &view), &queue, wanted).await?;
+async fn begin(call: &Call, wanted: &Wanted, way: Way) -> Result<Response, Problem> {
+    let queue = call.queue()?;
+    let (letters, plan) = planned(call, &queue, wanted).await?;
     if matches!(way, Way::Drop(_)) && letters.selection.filter.is_empty() {
         // Emptying the queue needs this role, too.
-        person.check(Role::Admin, Some(queue.name()))?;
+        call.person.check(Role::Admin, Some(queue.name()))?;
     }
     if wanted.dry_run {
-        return Ok(view.json(&plan)?.into_response());
+        return Ok(call.answer(&plan)?.into_response());
     }
-    let actor = Actor::new(person.name(), &wanted.reason);
+    let actor = call.actor(&wanted.reason);
     let begun = match way {
         Way::Replay(rules) => dead::begin_replay(&queue, &actor, &letters, rules).await,
         Way::Drop(rate) => dead::begin_drop(&queue, &actor, &letters, rate).await,
     };
-    tasks::begun(app, &view, (&queue, &done(begun)?))
+    tasks::begun(call, &queue, &done(begun)?)
 }
 
 /// Selects letters, and counts them for a while.
-async fn planned(
-    (app, view): (&AppState, &View<'_>),
-    queue: &Queue,
-    wanted: &Wanted,
-) -> Result<(Selected, LetterPlan), Problem> {
-    let filter = wanted.filter.filter(wanted.all, view)?;
+async fn planned(call: &Call, queue: &Queue, wanted: &Wanted) -> Result<(Selected, LetterPlan), Problem> {
+    let filter = wanted.filter.filter(wanted.all, call)?;
     if wanted.limit == Some(0) {
         return Err(Problem::field("/limit", "it must be at least 1"));
     }
-    names::must_have(app, queue.name()).await?;
+    names::must_have(&call.app, queue.name()).await?;
     let (mut letters, counted) = {
-        let _permit = app.work_limits().begin(Work::Search)?;
+        let _permit = call.app.work_limits.begin(Work::Search)?;
         let letters = Selected::now(queue, filter, wanted.limit).await?;
-        let counted = counted(app, queue, &letters.selection).await?;
+        let counted = counted(&call.app, queue, &letters.selection).await?;
         (letters, counted)
     };
     letters.planned = counted.as_ref().map(|plan| plan.letters);
@@ -212,7 +186,7 @@ async fn planned(
 async fn counted(app: &AppState, queue: &Queue, letters: &Letters) -> Result<Option<SelectionPlan>, Problem> {
     tokio::select! {
         biased;
-        () = app.stopping().requested() => Ok(None),
+        () = app.stopping.requested() => Ok(None),
         plan = queue.dead_letters().plan(letters, |_| {}) => {
             plan.map(Some).map_err(redis("failed to read the dead letters"))
         }

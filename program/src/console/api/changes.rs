@@ -1,32 +1,20 @@
 //! Changes of one job: cancelling it, making it due, rescheduling and editing it; and the delayed jobs.
 
-use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId};
 use streamfleet_engine::admin::{DelayedEdit, DelayedJob, Due};
 use streamfleet_operations::jobs::delayed::{self, Changed, DelayedList};
 use streamfleet_operations::jobs::{self, CancelOutcome, Cancelled};
-use streamfleet_operations::{self as operations, Actor, Error};
 use utoipa_axum::routes;
 
-use super::failure::done;
 use super::job::found;
-use super::json_body::JsonBody;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{PageParams, QueryParams};
 use super::revision::{IfMatch, Revision};
 use super::weight::hold_fields;
+use super::{Answer, Call, JsonBody, PageParams, Problem, QueryParams, Routes, done, names, operations};
 use crate::cancel::retention;
-use crate::console::access::Person;
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 use crate::enqueue::{self, Length};
 use crate::times;
 
@@ -53,21 +41,14 @@ pub(super) struct Reason {
 /// A running job is asked to stop. Then `cancelling` is true.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/cancel", tag = "jobs", request_body = Reason,
     responses((status = 200, description = "What became of the job", body = Cancelled)))]
-async fn cancel_job(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(Reason { reason }): JsonBody<Reason>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+async fn cancel_job(call: Call, JsonBody(Reason { reason }): JsonBody<Reason>) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
     // A search for a job in another lane than an entry's id implies is bounded.
-    let id = found(&app, &queue, &id).await?.id;
-    let (actor, retention) = (Actor::new(person.name(), &reason), retention(queue.name(), app.effective()));
+    let id = found(&call.app, &queue, &id).await?.id;
+    let (actor, retention) = (call.actor(&reason), retention(queue.name(), &call.app.effective));
     let cancelled = done(jobs::cancel(&queue, &actor, &id, retention).await)?;
     match &cancelled.outcome {
-        CancelOutcome::Done | CancelOutcome::Requested | CancelOutcome::Repeated => {
-            View::of(&person, &app).json(&cancelled)
-        }
+        CancelOutcome::Done | CancelOutcome::Requested | CancelOutcome::Repeated => call.answer(&cancelled),
         CancelOutcome::Ended(state) => {
             Err(Problem::conflict(format!("{id} is already {state}: nothing was changed")))
         }
@@ -80,53 +61,35 @@ async fn cancel_job(
 /// Lists the jobs that are delayed or wait for their retry, the next due first.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/delayed", tag = "jobs", params(PageParams),
     responses((status = 200, description = "A page of delayed jobs", body = DelayedList)))]
-async fn list_delayed(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(asked): QueryParams<PageParams>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, skip) = (path.queue(&app)?, asked.after::<u64>()?.unwrap_or(0));
+async fn list_delayed(call: Call, QueryParams(asked): QueryParams<PageParams>) -> Answer {
+    let (queue, skip) = (call.queue()?, asked.after::<u64>()?.unwrap_or(0));
     let (page, _) = delayed::list(&queue, skip, asked.limit()).await?;
     if page.facts.total == 0 {
-        names::must_have(&app, queue.name()).await?;
+        names::must_have(&call.app, queue.name()).await?;
     }
-    View::of(&person, &app).json(&page)
+    call.answer(&page)
 }
 
-/// Reads a delayed job to change it. The inner error is about the job.
+/// Reads a delayed job to change it.
 ///
 /// # Errors
 ///
-/// [`Problem`] if the memory for it is not to be had, or too many others read.
-async fn read_delayed(
-    app: &AppState,
-    queue: &Queue,
-    id: &JobId,
-) -> Result<Result<DelayedJob, Error>, Problem> {
-    let read = app.work_limits().read(delayed::read(queue, id)).await?;
-    if let Ok(job) = &read {
-        hold_fields(app.work_limits(), &job.fields, |_| false, 0)?;
-    }
-    Ok(read)
+/// [`Problem`] if it is not delayed, the memory for it is not to be had, or too many others read.
+async fn read_delayed(app: &AppState, queue: &Queue, id: &JobId) -> Result<DelayedJob, Problem> {
+    let job = app.work_limits.read(delayed::read(queue, id)).await??;
+    hold_fields(&app.work_limits, &job.fields, |_| false, 0)?;
+    Ok(job)
 }
 
 /// Makes a delayed job or a retry due at once.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/run-now", tag = "jobs", request_body = Reason,
     responses((status = 200, description = "When the job is due", body = Changed)))]
-async fn run_job_now(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    based: IfMatch,
-    JsonBody(Reason { reason }): JsonBody<Reason>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    let id = found(&app, &queue, &id).await?.id;
-    let job = read_delayed(&app, &queue, &id).await??;
-    based.check(&Revision::of_job(&job, &app))?;
-    let changed = delayed::run_now(&queue, &Actor::new(person.name(), &reason), &job).await;
-    View::of(&person, &app).json(&done(changed)?)
+async fn run_job_now(call: Call, based: IfMatch, JsonBody(Reason { reason }): JsonBody<Reason>) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    let id = found(&call.app, &queue, &id).await?.id;
+    let job = read_delayed(&call.app, &queue, &id).await?;
+    based.check(&Revision::of_job(&job, &call.app))?;
+    call.done(delayed::run_now(&queue, &call.actor(&reason), &job).await)
 }
 
 /// What to change in a delayed job.
@@ -157,28 +120,22 @@ struct Edit {
     params(("If-Match" = Option<String>, Header, description = "The ETag of the job")),
     responses((status = 200, description = "When the job is due", body = Changed),
         (status = 409, description = "The job is not delayed"), (status = 412, description = "The job has changed")))]
-async fn edit_job(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    based: IfMatch,
-    JsonBody(sent): JsonBody<Edit>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
+async fn edit_job(call: Call, based: IfMatch, JsonBody(sent): JsonBody<Edit>) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
     let (mut changes, encoding) = (DelayedEdit::default().due(sent.due()?), sent.encoding()?);
     if changes.due.is_none() && sent.payload.is_none() {
         return Err(Problem::field("body", "say what to change: delay, at or payload"));
     }
-    let id = found(&app, &queue, &id).await?.id;
-    let job = read_delayed(&app, &queue, &id).await??;
+    let id = found(&call.app, &queue, &id).await?.id;
+    let job = read_delayed(&call.app, &queue, &id).await?;
     if let Some(payload) = &sent.payload {
         let encoding = encoding.or_else(|| jobs::encoding(&job.fields)).unwrap_or_default();
         changes = changes.payload(encoded(payload, encoding)?, encoding);
     }
-    based.check(&Revision::of_job(&job, &app))?;
-    let (actor, producer) = (Actor::new(person.name(), &sent.reason), app.producer(queue.clone()));
+    based.check(&Revision::of_job(&job, &call.app))?;
+    let (actor, producer) = (call.actor(&sent.reason), call.app.producer(queue.clone()));
     let edit = delayed::Edit { job: &job, changes: &changes, producer: &producer };
-    View::of(&person, &app).json(&done(delayed::edit(&queue, &actor, &edit).await)?)
+    call.done(delayed::edit(&queue, &actor, &edit).await)
 }
 
 impl Edit {

@@ -6,12 +6,16 @@ use streamfleet_engine::admin::{IncidentKind, TaskState};
 use streamfleet_service::alerts::SinkKind;
 
 use crate::console::access::Role;
+use crate::console::field_error::FieldError;
+use crate::console::problem_kind::ProblemKind;
 
 /// A shape, one of its fields, and the values that the field may have, or that the items of its list or object may have.
 type Closed = (&'static str, &'static str, fn() -> Vec<&'static str>);
 
 /// All of them.
-const FIELDS: [Closed; 37] = [
+const FIELDS: [Closed; 40] = [
+    ("Problem", "type", || ProblemKind::ALL.map(ProblemKind::urn).to_vec()),
+    ("FieldError", "code", FieldError::codes),
     ("Job", "state", states),
     ("Job", "lane", lanes),
     ("JobRow", "state", states),
@@ -41,6 +45,7 @@ const FIELDS: [Closed; 37] = [
     ("Task", "kind", || vec!["replay", "drop", "move", "cancel", "run-now", "purge"]),
     ("Task", "state", || TaskState::ALL.map(TaskState::as_str).to_vec()),
     ("DeadGroup", "reason", || DeadReason::ALL.map(DeadReason::as_str).to_vec()),
+    ("PastJob", "returns_as", || vec!["letter", "new_job"]),
     ("LetterField", "form", || vec!["utf8", "hex"]),
     ("JobStep", "kind", || vec![StepKind::Auto.as_str(), StepKind::Once.as_str()]),
     ("JobStep", "state", || StepState::ALL.into_iter().map(StepState::as_str).chain(["skipped"]).collect()),

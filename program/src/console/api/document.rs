@@ -2,21 +2,23 @@
 //! is added here: the parameters of their paths, who may use them, and how they fail.
 
 use axum::body::Bytes;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 use utoipa::PartialSchema as _;
 
+use super::Problem;
 use super::closed::name_values;
 use crate::console::access::Needs;
-use crate::console::problem::{FieldError, Problem};
+use crate::console::field_error::FieldError;
 use crate::console::routes::Described;
 
 /// What operations are about, in the order in which they are shown.
-const TAGS: [(&str, &str); 12] = [
+const TAGS: [(&str, &str); 13] = [
     ("queues", "How many jobs queues have; pausing, emptying and deleting them."),
     ("jobs", "Submitting jobs, finding them, waiting for them and changing them."),
     ("bulk", "Changing all jobs that a filter matches."),
+    ("history", "Jobs that ended long ago, from a database."),
     ("dead letters", "Jobs that died: lists, groups, replaying, dropping and editing them."),
     ("tasks", "Work on many jobs or dead letters that goes on after the request that began it."),
     ("gates", "How many jobs may run or start."),
@@ -78,13 +80,14 @@ pub(super) fn of(described: &Described) -> Value {
     {
         answer.insert("anyOf".to_owned(), answers);
     }
+    for (name, schema) in [("Problem", Problem::schema()), ("FieldError", FieldError::schema())] {
+        schemas.insert(name.to_owned(), serde_json::to_value(schema).expect("a schema is JSON"));
+    }
     for (name, schema) in &mut schemas {
         allow_absence(schema);
         name_values(name, schema);
     }
-    for (name, schema) in [("Problem", Problem::schema()), ("FieldError", FieldError::schema())] {
-        schemas.insert(name.to_owned(), serde_json::to_value(schema).expect("a schema is JSON"));
-    }
+    schemas["FieldError"]["x-values"] = json!(FieldError::values_of_codes());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -192,12 +195,8 @@ pub(super) fn serving(
     document: &Value,
 ) -> impl Fn() -> std::future::Ready<Response> + Clone + Send + 'static + use<> {
     let text = Bytes::from(document.to_string());
-    move || {
-        let mut response = text.clone().into_response();
-        let form = HeaderValue::from_static("application/json");
-        response.headers_mut().insert(header::CONTENT_TYPE, form);
-        std::future::ready(response)
-    }
+    let kind = [(header::CONTENT_TYPE, "application/json")];
+    move || std::future::ready((kind.clone(), text.clone()).into_response())
 }
 
 #[cfg(test)]

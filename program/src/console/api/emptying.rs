@@ -1,31 +1,19 @@
 //! Emptying and deleting queues. Both need the queue's name again, as the command line does. Emptying begins a task; deleting stops
 //! after a while: sent again, it goes on.
 
-use axum::Json;
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
-use serde_json::Value;
 use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
+use streamfleet_operations::Control;
 use streamfleet_operations::queues::{self, Delete, Deleted, Parts, Purged};
 use streamfleet_operations::tasks::TaskReport;
-use streamfleet_operations::{self as operations, Actor, Control};
 use utoipa_axum::routes;
 
-use super::CHANGE_FOR;
-use super::failure::done;
-use super::json_body::JsonBody;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::QueryParams;
-use super::tasks;
 use super::work_limits::{Work, within};
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{
+    Answer, CHANGE_FOR, Call, JsonBody, Problem, QueryParams, Routes, done, names, operations, tasks,
+};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -64,14 +52,9 @@ struct Purge {
     responses((status = 200, description = "The plan, with `dry_run` or if there is nothing to empty", body = Purged),
         (status = 202, description = "The task that empties the queue", body = TaskReport,
             headers(("Location" = String, description = "Where to see how it fares")))))]
-async fn purge_queue(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Purge>,
-) -> Result<Response, Problem> {
-    let (queue, view) = (path.queue(&app)?, View::of(&person, &app));
-    names::must_have(&app, queue.name()).await?;
+async fn purge_queue(call: Call, JsonBody(sent): JsonBody<Purge>) -> Result<Response, Problem> {
+    let queue = call.queue()?;
+    names::must_have(&call.app, queue.name()).await?;
     if !sent.dry_run {
         must_confirm("/confirm", sent.confirm.as_deref(), queue.name())?;
     }
@@ -79,12 +62,12 @@ async fn purge_queue(
     let mut planned = queues::plan_purge(&queue, parts).await?;
     planned.dry_run = sent.dry_run;
     if sent.dry_run || planned.planned() == 0 {
-        return Ok(view.json(&planned)?.into_response());
+        return Ok(call.answer(&planned)?.into_response());
     }
-    let retention = app.effective().config.fleet_config().worker.retention_of(queue.name());
-    let (actor, input) = (Actor::new(person.name(), &sent.reason), queues::Purge { parts, retention });
+    let retention = call.app.effective.config.fleet_config().worker.retention_of(queue.name());
+    let (actor, input) = (call.actor(&sent.reason), queues::Purge { parts, retention });
     let task = done(queues::purge(&queue, &actor, &input, &planned).await)?;
-    tasks::begun(&app, &view, (&queue, &task))
+    tasks::begun(&call, &queue, &task)
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -106,30 +89,25 @@ struct DeleteParams {
 /// If `interrupted` is true, send the request again.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}", tag = "queues", params(DeleteParams),
     responses((status = 200, description = "What was deleted", body = Deleted)))]
-async fn delete_queue(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(asked): QueryParams<DeleteParams>,
-) -> Result<Json<Value>, Problem> {
+async fn delete_queue(call: Call, QueryParams(asked): QueryParams<DeleteParams>) -> Answer {
     let DeleteParams { confirm, force, dry_run, reason } = asked;
-    let queue = path.queue(&app)?;
+    let queue = call.queue()?;
     // Keys without any jobs may be left of a queue that is not listed.
     if !force && !queue.bulk().has_traces().await.unwrap_or(false) {
-        names::must_have(&app, queue.name()).await?;
+        names::must_have(&call.app, queue.name()).await?;
     }
     if !dry_run {
         must_confirm("query.confirm", confirm.as_deref(), queue.name())?;
     }
-    let _permit = app.work_limits().begin(Work::Change)?;
-    let (actor, stop) = (Actor::new(person.name(), &reason), Shutdown::new());
+    let _permit = call.app.work_limits.begin(Work::Change)?;
+    let (actor, stop) = (call.actor(&reason), Shutdown::new());
     let control = Control { stop: &stop, progress: &|_| {} };
     let input = Delete { dry_run, force, confirmed: None };
-    let work = queues::delete(app.broker(), &queue, &actor, input, control);
-    let mut deleted = done(within(CHANGE_FOR, (&stop, app.stopping()), work).await)?;
+    let work = queues::delete(&call.app.broker, &queue, &actor, input, control);
+    let mut deleted = done(within(CHANGE_FOR, (&stop, &call.app.stopping), work).await)?;
     match deleted.failure.take() {
         Some(failure) => Err(failure.into()),
-        None => View::of(&person, &app).json(&deleted),
+        None => call.answer(&deleted),
     }
 }
 
@@ -138,8 +116,6 @@ fn must_confirm(at: &str, given: Option<&str>, queue: &QueueName) -> Result<(), 
     if given == Some(queue.as_str()) {
         return Ok(());
     }
-    Err(Problem::field(
-        at,
-        format!("it must be the name of the queue, {queue}, because this cannot be undone"),
-    ))
+    let why = format!("it must be the name of the queue, {queue}, because this cannot be undone");
+    Err(Problem::field(at, why))
 }

@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::Json;
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use futures_util::{Stream, stream};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{Stream, StreamExt as _, stream};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use streamfleet::job::{EntryId, QueueName};
-use streamfleet_operations as operations;
 use streamfleet_operations::events::{self, Events};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -21,18 +19,13 @@ use tokio::time::Instant;
 use utoipa_axum::routes;
 
 use super::feed::{Live, Message, QueueEvent};
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{PageParams, QueryParams, wrong};
+use super::query::wrong;
 use super::work_limits::{Held, Work};
-use crate::console::access::{Person, Role};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, PageParams, Problem, QueryParams, Routes, names, operations};
+use crate::console::access::Role;
 
 /// How often a client gets a comment if nothing happens.
-pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// How long a client may listen until it has to come again, so that lost rights end.
 pub(super) const LONGEST: Duration = Duration::from_secs(15 * 60);
@@ -61,44 +54,27 @@ struct EventParams {
     after: Option<String>,
 }
 
-/// The header `Last-Event-ID`.
-struct LastEvent(Option<String>);
-
-impl<S: Sync> FromRequestParts<S> for LastEvent {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let sent = parts.headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()));
-        Ok(Self(sent.map(|id| id.into_owned()).filter(|id| !id.is_empty())))
-    }
-}
-
-impl LastEvent {
-    /// The event after which to begin. The header wins, because it is newer when a client reconnects.
-    fn or<T>(self, asked: &EventParams, parse: fn(&str) -> Option<T>) -> Result<Option<T>, Problem> {
-        const RULE: &str = "it must be the id of an earlier event";
-        let after = asked.after.as_deref().map(|id| parse(id).ok_or_else(|| wrong("after", RULE)));
-        let after = after.transpose()?;
-        let Some(id) = self.0 else { return Ok(after) };
-        parse(&id).map(Some).ok_or_else(|| Problem::field("header.Last-Event-ID", RULE))
-    }
+/// The event after which to begin. The header wins, because it is newer when a client reconnects.
+fn after<T>(
+    headers: &HeaderMap,
+    asked: &EventParams,
+    parse: fn(&str) -> Option<T>,
+) -> Result<Option<T>, Problem> {
+    const RULE: &str = "it must be the id of an earlier event";
+    let after = asked.after.as_deref().map(|id| parse(id).ok_or_else(|| wrong("after", RULE)));
+    let after = after.transpose()?;
+    let sent = headers.get("last-event-id").map(|id| String::from_utf8_lossy(id.as_bytes()));
+    let Some(id) = sent.filter(|id| !id.is_empty()) else { return Ok(after) };
+    parse(&id).map(Some).ok_or_else(|| Problem::field("header.Last-Event-ID", RULE))
 }
 
 /// Lists past events of a queue, oldest first: those after `after`, or else the newest ones.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/events/past", tag = "events", params(PageParams),
     responses((status = 200, description = "A page of events", body = Events)))]
-async fn past_events(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(wanted): QueryParams<PageParams>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, after) = (path.queue(&app)?, wanted.after::<EntryId>()?);
+async fn past_events(call: Call, QueryParams(wanted): QueryParams<PageParams>) -> Answer {
+    let (queue, after) = (call.queue()?, wanted.after::<EntryId>()?);
     let page = events::list(&queue, after, wanted.limit()).await?;
-    if page.items.is_empty() {
-        names::must_have(&app, queue.name()).await?;
-    }
-    View::of(&person, &app).json(&page)
+    call.list(&queue, &page).await
 }
 
 /// Streams the events of a queue as they happen.
@@ -110,20 +86,17 @@ async fn past_events(
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
     responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn queue_events(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams(asked): QueryParams<EventParams>,
-    last: LastEvent,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let queue = path.queue(&app)?;
-    let after = last.or(&asked, |id| id.parse::<EntryId>().ok())?;
-    names::must_have(&app, queue.name()).await?;
-    let held = app.work_limits().begin(Work::Events)?;
-    let receiver = app.work_limits().feeds.listen(&app, &queue).await?;
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let queue = call.queue()?;
+    let after = after(&headers, &asked, |id| id.parse::<EntryId>().ok())?;
+    names::must_have(&call.app, queue.name()).await?;
+    let held = call.app.work_limits.begin(Work::Events)?;
+    let receiver = call.app.work_limits.feeds.listen(&call.app, &queue).await?;
     let missed = after.map(|after| (queue.name().clone(), Some(after)));
-    let client = Client::new((app, person), receiver, held, missed);
-    Ok(answer(Client { is_single: true, ..client }))
+    Ok(answer(Client { is_single: true, ..Client::new(call, receiver, held, missed) }))
 }
 
 /// Streams the events of all queues that you may see, as they happen.
@@ -134,43 +107,43 @@ async fn queue_events(
     params(EventParams, ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was received")),
     responses((status = 200, description = "The events", body = QueueEvent, content_type = "text/event-stream")))]
 async fn all_events(
-    State(app): State<AppState>,
-    person: Person,
+    call: Call,
     QueryParams(asked): QueryParams<EventParams>,
-    last: LastEvent,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let after = last.or(&asked, |id| {
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let after = after(&headers, &asked, |id| {
         let (queue, entry) = id.split_once('/')?;
         Some((queue.parse::<QueueName>().ok()?, entry.parse::<EntryId>().ok()?))
     })?;
-    if let Some((queue, _)) = after.as_ref().filter(|(queue, _)| !person.may(Role::Viewer, queue)) {
+    if let Some((queue, _)) = after.as_ref().filter(|(queue, _)| !call.person.may(Role::Viewer, queue)) {
         return Err(wrong("after", format!("it names the queue {queue}, which you may not see")));
     }
-    let held = app.work_limits().begin(Work::Events)?;
-    let receiver = app.work_limits().feeds.listen_to_all(&app).await?;
+    let held = call.app.work_limits.begin(Work::Events)?;
+    let receiver = call.app.work_limits.feeds.listen_to_all(&call.app).await?;
     let mut missed = Vec::new();
     if let Some((last, entry)) = after {
         let earlier = EntryId::new(entry.ms.saturating_sub(OVERLAP_MS), 0);
-        for queue in names::visible(&app, &person).await?.queues {
+        for queue in names::visible(&call).await?.queues {
             let from = if queue == last { entry } else { earlier };
             missed.push((queue, Some(from)));
         }
     }
-    Ok(answer(Client::new((app, person), receiver, held, missed)))
+    Ok(answer(Client::new(call, receiver, held, missed)))
 }
 
-fn answer(client: Client) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
-    let events = stream::unfold(client, |mut client| async move {
-        let event = client.next().await?;
-        Some((Ok(event), client))
-    });
-    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT))
+fn answer(client: Client) -> Response {
+    live(stream::unfold(client, async |mut client| Some((client.next().await?, client))))
+}
+
+/// Answers with events as they come.
+pub(super) fn live(events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = events.map(Ok::<_, Infallible>);
+    Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response()
 }
 
 /// Somebody who listens.
 struct Client {
-    app: AppState,
-    person: Person,
+    call: Call,
     receiver: broadcast::Receiver<Message>,
     /// Queues whose missed events are still to be read, and after which entry.
     missed: VecDeque<(QueueName, Option<EntryId>)>,
@@ -188,7 +161,7 @@ struct Client {
 
 impl Client {
     fn new(
-        (app, person): (AppState, Person),
+        call: Call,
         receiver: broadcast::Receiver<Message>,
         held: Held,
         missed: impl IntoIterator<Item = (QueueName, Option<EntryId>)>,
@@ -196,8 +169,7 @@ impl Client {
         // The first thing that a client gets shows that it is heard from now on.
         let hello = Event::default().comment("listening").retry(RETRY);
         Self {
-            app,
-            person,
+            call,
             receiver,
             missed: missed.into_iter().collect(),
             sent: BTreeMap::new(),
@@ -226,7 +198,7 @@ impl Client {
 
     /// Reads a page of events that were missed.
     async fn read_missed(&mut self, name: QueueName, after: Option<EntryId>) {
-        let queue = self.app.queue(name.clone());
+        let queue = self.call.app.queue(name.clone());
         match queue.events().page(after, PAGE).await {
             Ok(events) => {
                 if events.len() as u64 >= PAGE {
@@ -234,7 +206,7 @@ impl Client {
                     self.missed.push_front((name.clone(), last));
                 }
                 for event in events {
-                    let live = Live::of(&name, event, &self.app);
+                    let live = Live::of(&name, event, &self.call.app);
                     self.push(&live);
                 }
             }
@@ -248,13 +220,13 @@ impl Client {
     async fn receive(&mut self) {
         let message = tokio::select! {
             biased;
-            () = self.app.stopping().requested() => return self.end("end", "the console stops"),
+            () = self.call.app.stopping.requested() => return self.end("end", "the console stops"),
             () = tokio::time::sleep_until(self.until) => return self.end("end", "listen again"),
             message = self.receiver.recv() => message,
         };
         match message {
-            Ok(Message::Event(live)) if self.person.may(Role::Viewer, &live.queue) => self.push(&live),
-            Ok(Message::Failed(why)) if self.person.may(Role::Viewer, &why.0) => {
+            Ok(Message::Event(live)) if self.call.person.may(Role::Viewer, &live.queue) => self.push(&live),
+            Ok(Message::Failed(why)) if self.call.person.may(Role::Viewer, &why.0) => {
                 let (queue, why) = &*why;
                 let text = json!({ "queue": queue.as_str(), "detail": why }).to_string();
                 self.pending.push_back(Event::default().event("problem").data(text));
@@ -275,7 +247,7 @@ impl Client {
         self.sent.insert(live.queue.clone(), live.entry);
         let id =
             if self.is_single { live.entry.to_string() } else { format!("{}/{}", live.queue, live.entry) };
-        let event = Event::default().id(id).data(live.json(self.person.sees_payloads()));
+        let event = Event::default().id(id).data(live.json(&self.call.person));
         self.pending.push_back(event);
     }
 

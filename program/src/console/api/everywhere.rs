@@ -8,10 +8,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
-use serde_json::Value;
 use streamfleet::job::{DeadReason, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::Filter;
@@ -20,20 +18,16 @@ use streamfleet_operations::dead::{self, Group, Letter, Listing};
 use streamfleet_operations::gates::{self, Gate};
 use streamfleet_operations::stats::{self, Sample};
 use streamfleet_operations::tasks::{self, TaskReport};
-use streamfleet_operations::{self as operations, Error, List, steps};
+use streamfleet_operations::{Error, List, steps};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::routes;
 
 use super::jobs::SEARCH_FOR;
-use super::privacy::View;
-use super::query::{PageParams, QueryParams, QueuesParams, wrong};
+use super::query::wrong;
 use super::stats::SinceParams;
-use super::work_limits::{Held, Work, within};
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::work_limits::{Work, within};
+use super::{Answer, Call, PageParams, Problem, QueryParams, QueuesParams, Routes, operations};
 
 /// How many queues, or jobs, are read at once.
 const AT_ONCE: usize = 8;
@@ -66,6 +60,9 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::STATS, routes!(list_all_samples))
 }
 
+/// Which queues a list is about, and which page of it.
+type Asked = (QueuesParams, PageParams);
+
 /// A page of a list over several queues.
 #[derive(Serialize)]
 #[serde(transparent)]
@@ -95,40 +92,48 @@ impl<T: Serialize + ToSchema> ToSchema for Everywhere<T> {
     }
 }
 
-/// What was read of each queue, and which could not be read.
-struct Gathered<T> {
-    items: Vec<T>,
-    unread: Vec<String>,
-}
-
-/// Takes the items of several queues together. A queue that cannot be read does not hide the others. `keep` leaves the items that are
+/// Lists the items of several queues together. A queue that cannot be read does not hide the others. `keep` leaves the items that are
 /// needed, whenever those of a queue were added.
-async fn gather<T>(
-    reading: Vec<impl Future<Output = (Queue, Result<Vec<T>, Error>)>>,
+async fn gather<T: Serialize, R: Future<Output = Result<Vec<T>, Error>>>(
+    queues: Vec<Queue>,
+    read: impl Fn(Queue) -> R,
     keep: impl Fn(&mut Vec<T>),
-) -> Gathered<T> {
-    let mut gathered = Gathered { items: Vec::new(), unread: Vec::new() };
+) -> Everywhere<T> {
+    let reading = queues.into_iter().map(|queue| {
+        let (name, items) = (queue.name().clone(), read(queue));
+        async move { (name, items.await) }
+    });
+    let reading: Vec<_> = reading.collect();
     let mut reading = pin!(stream::iter(reading).buffered(AT_ONCE));
-    while let Some((queue, read)) = reading.next().await {
+    let (mut items, mut unread) = (Vec::new(), Vec::new());
+    while let Some((name, read)) = reading.next().await {
         match read {
-            Ok(items) => gathered.items.extend(items),
-            Err(error) => gathered.unread.push(format!("{}: {error}", queue.name())),
+            Ok(found) => items.extend(found),
+            Err(error) => unread.push(format!("{name}: {error}")),
         }
-        keep(&mut gathered.items);
+        keep(&mut items);
     }
-    gathered
+    Everywhere(List { items, next: None, facts: EverywhereFacts { unread }, former: None })
 }
 
-impl<T: Serialize> Gathered<T> {
-    fn page(mut self, window: Window) -> Everywhere<T> {
-        let next = window.cut(&mut self.items);
-        self.listed(next)
-    }
-
-    fn listed(self, next: Option<String>) -> Everywhere<T> {
-        let facts = EverywhereFacts { unread: self.unread };
-        Everywhere(List { items: self.items, next, facts, former: None })
-    }
+/// Answers with a page of the items of several queues, when it is the turn of this request. The page takes memory for the items that
+/// are kept, and for those of the queues that are read at once.
+async fn page<T: Serialize, R: Future<Output = Result<Vec<T>, Error>>>(
+    call: &Call,
+    (of, asked): &Asked,
+    read: impl Fn(Queue) -> R,
+    sort: impl Fn(&mut Vec<T>),
+) -> Answer {
+    let window = Window::of(asked)?;
+    let _place = call.app.work_limits.overview().await?;
+    let queues = queues(call, of).await?;
+    let most = (queues.len() * MOST).min(window.end() + AT_ONCE * MOST);
+    call.app.work_limits.hold(most * ITEM_BYTES)?;
+    let keep = |items: &mut Vec<T>| {
+        sort(items);
+        items.truncate(window.end());
+    };
+    call.answer(&window.of_all(gather(queues, read, keep).await))
 }
 
 /// Which items of a list are a page.
@@ -162,26 +167,17 @@ impl Window {
         items.truncate(self.limit);
         next
     }
+
+    /// The page of a list that has the items up to its end.
+    fn of_all<T: Serialize>(self, mut all: Everywhere<T>) -> Everywhere<T> {
+        all.0.next = self.cut(&mut all.0.items);
+        all
+    }
 }
 
 /// The queues that a list is about.
-async fn queues(app: &AppState, person: &Person, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
-    Ok(of.visible(app, person).await?.into_iter().map(|name| app.queue(name)).collect())
-}
-
-/// Waits for the turn of a list, and notes the memory that it takes: for the items that are kept, and for those of the queues that are
-/// read at once. Returns its place and its queues.
-async fn begin(
-    app: &AppState,
-    person: &Person,
-    of: &QueuesParams,
-    window: Window,
-) -> Result<(Held, Vec<Queue>), Problem> {
-    let place = app.work_limits().overview().await?;
-    let queues = queues(app, person, of).await?;
-    let most = (queues.len() * MOST).min(window.end() + AT_ONCE * MOST);
-    app.work_limits().hold(most * ITEM_BYTES)?;
-    Ok((place, queues))
+async fn queues(call: &Call, of: &QueuesParams) -> Result<Vec<Queue>, Problem> {
+    Ok(of.visible(call).await?.into_iter().map(|name| call.app.queue(name)).collect())
 }
 
 /// A group of dead letters, with its queue.
@@ -199,29 +195,16 @@ type AllGroups = Everywhere<QueueDeadGroup>;
 /// At most the 1000 largest groups of each queue are listed.
 #[utoipa::path(get, path = "/api/v1/dead/groups", tag = "dead letters", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of groups", body = AllGroups)))]
-async fn list_all_groups(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
-    let window = Window::of(&asked)?;
-    let read = |queue: Queue| async move {
-        let read = dead::groups(&queue, MOST as u64).await.map(|page| {
-            let name = queue.name().to_string();
-            page.items
-                .into_iter()
-                .map(|group| QueueDeadGroup { queue: name.clone(), group })
-                .collect::<Vec<_>>()
-        });
-        (queue, read)
-    };
-    let (_place, queues) = begin(&app, &person, &of, window).await?;
-    let keep = |items: &mut Vec<QueueDeadGroup>| {
+async fn list_all_groups(call: Call, QueryParams(asked): QueryParams<Asked>) -> Answer {
+    let largest_first = |items: &mut Vec<QueueDeadGroup>| {
         items.sort_by_key(|item| Reverse((item.group.count, item.group.last_ms)));
-        items.truncate(window.end());
     };
-    let found = gather(queues.into_iter().map(read).collect(), keep).await;
-    View::of(&person, &app).json(&found.page(window))
+    page(&call, &asked, groups, largest_first).await
+}
+
+async fn groups(queue: Queue) -> Result<Vec<QueueDeadGroup>, Error> {
+    let groups = dead::groups(&queue, MOST as u64).await?.items.into_iter();
+    Ok(groups.map(|group| QueueDeadGroup { queue: queue.name().to_string(), group }).collect())
 }
 
 /// A job that waits for a decision about one of its steps.
@@ -241,32 +224,21 @@ type Decisions = Everywhere<WaitingDecision>;
 /// At most the 200 newest of each queue are listed.
 #[utoipa::path(get, path = "/api/v1/decisions", tag = "dead letters", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of jobs", body = Decisions)))]
-async fn list_decisions(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
+async fn list_decisions(call: Call, QueryParams((of, asked)): QueryParams<Asked>) -> Answer {
     let window = Window::of(&asked)?;
-    let _permit = app.work_limits().begin(Work::Search)?;
+    let _permit = call.app.work_limits.begin(Work::Search)?;
     let stop = Shutdown::new();
-    let read = |queue: Queue| {
-        let stop = stop.clone();
-        async move {
-            let read = decisions(&queue, &stop).await;
-            (queue, read)
-        }
-    };
-    let reading = queues(&app, &person, &of).await?.into_iter().map(read).collect();
     let keep = |items: &mut Vec<WaitingDecision>| {
         items.sort_by_key(|item| item.letter.died_ms);
         items.truncate(window.end());
     };
-    let found = within(SEARCH_FOR, (&stop, app.stopping()), gather(reading, keep)).await;
-    View::of(&person, &app).json(&found.page(window))
+    let work = gather(queues(&call, &of).await?, |queue| decisions(queue, stop.clone()), keep);
+    let found = within(SEARCH_FOR, (&stop, &call.app.stopping), work).await;
+    call.answer(&window.of_all(found))
 }
 
 /// The jobs of a queue that wait.
-async fn decisions(queue: &Queue, stop: &Shutdown) -> Result<Vec<WaitingDecision>, Error> {
+async fn decisions(queue: Queue, stop: Shutdown) -> Result<Vec<WaitingDecision>, Error> {
     let groups = queue.dead_letters().groups().await.map_err(Error::redis("failed to read the groups"))?;
     let waits = groups.groups.iter().any(|group| group.reason == Some(DeadReason::NeedsDecision));
     let is_counted = groups.uncounted() == 0 && groups.groups.iter().all(|group| group.fingerprint.is_some());
@@ -276,8 +248,8 @@ async fn decisions(queue: &Queue, stop: &Shutdown) -> Result<Vec<WaitingDecision
     let filter = Filter::new().reason(DeadReason::NeedsDecision);
     let filter = filter.map_err(|error| Error::invalid("reason", error.to_string()))?;
     let wanted = Listing { filter, limit: MOST_DECISIONS, after: None, oldest_first: false, task: None };
-    let (page, _) = dead::list(queue, &wanted, stop).await?;
-    let looking: Vec<_> = page.items.into_iter().map(|letter| undecided(queue, letter)).collect();
+    let (page, _) = dead::list(&queue, &wanted, &stop).await?;
+    let looking: Vec<_> = page.items.into_iter().map(|letter| undecided(&queue, letter)).collect();
     Ok(stream::iter(looking).buffered(AT_ONCE).collect().await)
 }
 
@@ -295,30 +267,17 @@ type AllTasks = Everywhere<TaskReport>;
 /// Lists the tasks of all queues, newest first. Those that are over are listed for 30 days.
 #[utoipa::path(get, path = "/api/v1/tasks", tag = "tasks", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of tasks", body = AllTasks)))]
-async fn list_all_tasks(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
-    let window = Window::of(&asked)?;
-    let read = |queue: Queue| async move {
-        let read = newest_tasks(&queue, window.end().min(MOST)).await;
-        (queue, read)
-    };
-    let (_place, queues) = begin(&app, &person, &of, window).await?;
-    let keep = |items: &mut Vec<TaskReport>| {
-        items.sort_by_key(|task| Reverse(task.created_ms));
-        items.truncate(window.end());
-    };
-    let found = gather(queues.into_iter().map(read).collect(), keep).await;
-    View::of(&person, &app).json(&found.page(window))
+async fn list_all_tasks(call: Call, QueryParams(asked): QueryParams<Asked>) -> Answer {
+    let least = Window::of(&asked.1)?.end().min(MOST);
+    let newest_first = |items: &mut Vec<TaskReport>| items.sort_by_key(|task| Reverse(task.created_ms));
+    page(&call, &asked, |queue| newest_tasks(queue, least), newest_first).await
 }
 
 /// The newest tasks of a queue, at least this many if there are. Those that cannot be read are passed over.
-async fn newest_tasks(queue: &Queue, least: usize) -> Result<Vec<TaskReport>, Error> {
+async fn newest_tasks(queue: Queue, least: usize) -> Result<Vec<TaskReport>, Error> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
-        let page = tasks::list(queue, after.as_ref(), least as u64).await?;
+        let page = tasks::list(&queue, after.as_ref(), least as u64).await?;
         found.extend(page.items);
         after = page.next.and_then(|next| next.parse().ok());
         if after.is_none() || found.len() >= least {
@@ -340,23 +299,14 @@ type AllGates = Everywhere<QueueGate>;
 /// Lists the gates of all queues that have a rule, queue by queue, with the jobs that hold a place or wait.
 #[utoipa::path(get, path = "/api/v1/gates", tag = "gates", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of gates", body = AllGates)))]
-async fn list_all_gates(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
-    let window = Window::of(&asked)?;
-    let read = |queue: Queue| async move {
-        let read = gates::list(&queue).await.map(|(page, _)| {
-            let name = queue.name().to_string();
-            page.items.into_iter().map(|gate| QueueGate { queue: name.clone(), gate }).collect::<Vec<_>>()
-        });
-        (queue, read)
-    };
-    let (_place, queues) = begin(&app, &person, &of, window).await?;
-    let keep = |items: &mut Vec<QueueGate>| items.truncate(window.end());
-    let found = gather(queues.into_iter().map(read).collect(), keep).await;
-    View::of(&person, &app).json(&found.page(window))
+async fn list_all_gates(call: Call, QueryParams(asked): QueryParams<Asked>) -> Answer {
+    page(&call, &asked, gates_of, |_| ()).await
+}
+
+async fn gates_of(queue: Queue) -> Result<Vec<QueueGate>, Error> {
+    let (page, _) = gates::list(&queue).await?;
+    let named = |gate| QueueGate { queue: queue.name().to_string(), gate };
+    Ok(page.items.into_iter().map(named).collect())
 }
 
 type AllRecurring = Everywhere<RecurringJob>;
@@ -364,20 +314,9 @@ type AllRecurring = Everywhere<RecurringJob>;
 /// Lists the recurring jobs of all queues, queue by queue, each with its next three ticks.
 #[utoipa::path(get, path = "/api/v1/cron", tag = "recurring jobs", params(QueuesParams, PageParams),
     responses((status = 200, description = "A page of recurring jobs", body = AllRecurring)))]
-async fn list_all_recurring(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams((of, asked)): QueryParams<(QueuesParams, PageParams)>,
-) -> Result<Json<Value>, Problem> {
-    let window = Window::of(&asked)?;
-    let read = |queue: Queue| async move {
-        let read = cron::list(&queue, 3).await.map(|page| page.items);
-        (queue, read)
-    };
-    let (_place, queues) = begin(&app, &person, &of, window).await?;
-    let keep = |items: &mut Vec<RecurringJob>| items.truncate(window.end());
-    let found = gather(queues.into_iter().map(read).collect(), keep).await;
-    View::of(&person, &app).json(&found.page(window))
+async fn list_all_recurring(call: Call, QueryParams(asked): QueryParams<Asked>) -> Answer {
+    let read = |queue: Queue| async move { cron::list(&queue, 3).await.map(|page| page.items) };
+    page(&call, &asked, read, |_| ()).await
 }
 
 /// The samples of one queue, oldest first.
@@ -395,24 +334,24 @@ type AllSamples = Everywhere<QueueSamples>;
 #[utoipa::path(get, path = "/api/v1/stats", tag = "queues", params(QueuesParams, SinceParams, PageParams),
     responses((status = 200, description = "A page of queues with their samples", body = AllSamples)))]
 async fn list_all_samples(
-    State(app): State<AppState>,
-    person: Person,
+    call: Call,
     QueryParams((of, time, asked)): QueryParams<(QueuesParams, SinceParams, PageParams)>,
 ) -> Result<Json<AllSamples>, Problem> {
+    let since = time.since;
     let window = Window::of(&asked)?;
-    let read = |queue: Queue| async move {
-        let read = stats::samples(&queue, time.since)
-            .await
-            .map(|page| vec![QueueSamples { queue: queue.name().to_string(), samples: page.items }]);
-        (queue, read)
-    };
-    let _place = app.work_limits().overview().await?;
-    let mut queues = queues(&app, &person, &of).await?;
+    let _place = call.app.work_limits.overview().await?;
+    let mut queues = queues(&call, &of).await?;
     let next = window.cut(&mut queues);
-    app.work_limits().hold(samples_of(queues.len(), time.since)? * SAMPLE_BYTES)?;
-    let found = gather(queues.into_iter().map(read).collect(), |_| ()).await;
+    call.app.work_limits.hold(samples_of(queues.len(), since)? * SAMPLE_BYTES)?;
+    let mut found = gather(queues, |queue| samples(queue, since), |_| ()).await;
+    found.0.next = next;
     // Figures hide nothing, and take much less memory than as values.
-    Ok(Json(found.listed(next)))
+    Ok(Json(found))
+}
+
+async fn samples(queue: Queue, since: Duration) -> Result<Vec<QueueSamples>, Error> {
+    let samples = stats::samples(&queue, since).await?.items;
+    Ok(vec![QueueSamples { queue: queue.name().to_string(), samples }])
 }
 
 /// Returns how many samples these queues have of this time at most: one per queue and minute.

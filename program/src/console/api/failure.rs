@@ -9,7 +9,9 @@ use streamfleet_operations::submit::Invalid;
 
 use super::revision::changed;
 use crate::Wrong;
-use crate::console::problem::{FieldError, Problem};
+use crate::console::field_error::FieldError;
+use crate::console::problem::Problem;
+use crate::console::problem_kind::ProblemKind;
 
 /// After how many seconds a submission to a full queue may be tried again.
 const FULL_FOR: u64 = 5;
@@ -17,13 +19,13 @@ const FULL_FOR: u64 = 5;
 /// Converts the error of a shared function.
 pub(super) fn failed(error: anyhow::Error) -> Problem {
     if let Some(Wrong(why)) = error.downcast_ref() {
-        return Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the request is not valid", why.clone());
+        return Problem::new(ProblemKind::RequestNotValid, why.clone());
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<RedisError>()) {
         Some(redis) => Problem::redis(&error.to_string(), redis),
         None => {
             tracing::warn!(error = %format!("{error:#}"), "a request to the console failed");
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the request failed", format!("{error:#}"))
+            Problem::new(ProblemKind::RequestFailed, format!("{error:#}"))
         }
     }
 }
@@ -50,11 +52,12 @@ impl From<operations::Error> for Problem {
             operations::Error::Stopped => {
                 let why =
                     "it takes too long: nothing was changed; narrow the filter, or use the command line";
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "too many jobs", why)
+                Self::new(ProblemKind::TooManyJobs, why)
             }
             operations::Error::Doubtful(why) => {
                 Self::conflict(format!("{why}: send \"confirm\": true if that is meant"))
             }
+            operations::Error::Database { what, error } => Self::database(&what, &error),
             operations::Error::Redis { what, error } => Self::redis(&what, &error),
             error => Self::conflict(error.to_string()),
         }
@@ -79,12 +82,8 @@ pub(super) fn refused(error: &SubmitError) -> Problem {
     let text = error.to_string();
     match error {
         SubmitError::Broker(error) => Problem::redis("the job may or may not be submitted", error),
-        SubmitError::Full { .. } => {
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "the queue is full", text).retry_after(FULL_FOR)
-        }
-        SubmitError::Unconfirmed { .. } => {
-            Problem::new(StatusCode::GATEWAY_TIMEOUT, "the durability is not confirmed", text)
-        }
+        SubmitError::Full { .. } => Problem::new(ProblemKind::QueueFull, text).retry_after(FULL_FOR),
+        SubmitError::Unconfirmed { .. } => Problem::new(ProblemKind::NotConfirmed, text),
         SubmitError::InvalidPayload { invalid, .. } => unfit(invalid, text),
         SubmitError::NotOffered(_) => Problem::field("/durability", text),
         SubmitError::Payload(_) | SubmitError::TooLarge { .. } => Problem::field("/payload", text),
@@ -92,7 +91,7 @@ pub(super) fn refused(error: &SubmitError) -> Problem {
         SubmitError::DerivedId { .. } => Problem::field("/id", text),
         SubmitError::Chain { .. } | SubmitError::ChainTooLarge { .. } => Problem::field("/then", text),
         SubmitError::Contended { .. } | SubmitError::Refused { .. } => Problem::conflict(text),
-        _ => Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "the job is not valid", text),
+        _ => Problem::new(ProblemKind::JobNotValid, text),
     }
 }
 
@@ -108,9 +107,8 @@ pub(super) fn refused_as(own: &str, error: &SubmitError) -> Problem {
 
 /// Names the fields of a payload that do not fit its schema.
 pub(super) fn unfit(invalid: &InvalidPayload, detail: String) -> Problem {
-    let wrong = invalid.problems.iter().map(|problem| FieldError {
-        at: format!("/payload{}", problem.pointer),
-        detail: problem.reason.clone(),
-    });
+    let problems = invalid.problems.iter();
+    let wrong =
+        problems.map(|problem| FieldError::new(format!("/payload{}", problem.pointer), &*problem.reason));
     Problem::fields(wrong.collect(), detail)
 }

@@ -2,6 +2,7 @@
 //! hands them to everybody over a bounded channel. A client that is too slow misses events and is told so.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -16,9 +17,9 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use super::failure::redis;
-use super::privacy;
+use super::{Problem, privacy};
+use crate::console::access::{Mask, Person};
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
 
 /// How often a queue is asked for new events.
 const EVERY: Duration = Duration::from_millis(250);
@@ -60,7 +61,9 @@ pub(super) struct Live {
     pub(super) entry: EntryId,
     /// As JSON on one line, for those who see payloads …
     full: String,
-    /// … and for others.
+    /// … those who see them without secrets …
+    guarded: String,
+    /// … and others.
     hidden: String,
 }
 
@@ -80,22 +83,28 @@ impl Live {
         let value = serde_json::to_value(&shown).expect("an event is an object with texts as keys");
         let mut hidden = value.clone();
         privacy::hide(&mut hidden);
-        let text = |mut value: Value| {
-            app.mask().apply(&mut value);
+        let text = |mut value: Value, mask: &Mask| {
+            mask.apply(&mut value);
             value.to_string()
         };
-        let full = text(value);
+        let guarded = text(value.clone(), &app.guarding_mask);
+        let full = text(value, &app.mask_for_all);
         let mut past = shown.event.past;
         if full.len() > MAX_EVENT_BYTES {
             past.fields = Envelope::new([(&b"event"[..], TOO_LARGE)].into_iter());
             return Self::of(queue, past, app);
         }
-        Self { queue: queue.clone(), entry: past.entry, full, hidden: text(hidden) }
+        let hidden = text(hidden, &app.guarding_mask);
+        Self { queue: queue.clone(), entry: past.entry, full, guarded, hidden }
     }
 
-    /// The event as JSON on one line.
-    pub(super) fn json(&self, sees_payloads: bool) -> &str {
-        if sees_payloads { &self.full } else { &self.hidden }
+    /// The event as JSON on one line, as this person may see it.
+    pub(super) fn json(&self, person: &Person) -> &str {
+        match (person.sees_payloads(), person.sees_secrets()) {
+            (true, true) => &self.full,
+            (true, false) => &self.guarded,
+            (false, _) => &self.hidden,
+        }
     }
 }
 
@@ -106,13 +115,8 @@ pub(super) struct Feeds {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// Where events go.
-#[derive(Default)]
-struct Channels {
-    queues: HashMap<QueueName, broadcast::Sender<Message>>,
-    /// The events of all queues.
-    all: Option<broadcast::Sender<Message>>,
-}
+/// Where the events of a queue go, or those of all queues.
+type Channels = HashMap<Option<QueueName>, broadcast::Sender<Message>>;
 
 impl Feeds {
     /// Listens to a queue, from now on.
@@ -125,7 +129,7 @@ impl Feeds {
         app: &AppState,
         queue: &Queue,
     ) -> Result<broadcast::Receiver<Message>, Problem> {
-        if let Some(sender) = self.channels().queues.get(queue.name()) {
+        if let Some(sender) = self.channels().get(&Some(queue.name().clone())) {
             return Ok(sender.subscribe());
         }
         let last = queue.events().last(1).await.map_err(redis("failed to read the events"))?;
@@ -135,11 +139,11 @@ impl Feeds {
     /// Listens to a queue that nobody has listened to, from this entry on. Somebody else may have begun meanwhile.
     fn read(&self, app: &AppState, queue: &Queue, last: Option<EntryId>) -> broadcast::Receiver<Message> {
         let mut channels = self.channels();
-        if let Some(sender) = channels.queues.get(queue.name()) {
-            return sender.subscribe();
-        }
-        let (sender, receiver) = broadcast::channel(BUFFERED);
-        channels.queues.insert(queue.name().clone(), sender.clone());
+        let sender = match channels.entry(Some(queue.name().clone())) {
+            Entry::Occupied(known) => return known.get().subscribe(),
+            Entry::Vacant(new) => new.insert(broadcast::Sender::new(BUFFERED)).clone(),
+        };
+        let receiver = sender.subscribe();
         drop(channels);
         self.spawn(Reader { app: app.clone(), queue: queue.clone(), sender, last }.run());
         receiver
@@ -154,7 +158,7 @@ impl Feeds {
         &self,
         app: &AppState,
     ) -> Result<broadcast::Receiver<Message>, Problem> {
-        if let Some(sender) = &self.channels().all {
+        if let Some(sender) = self.channels().get(&None) {
             return Ok(sender.subscribe());
         }
         // The readers begin before the client gets its answer, so that it misses nothing that happens afterwards.
@@ -163,11 +167,11 @@ impl Feeds {
             kept.push((name.clone(), self.listen(app, &app.queue(name)).await?));
         }
         let mut channels = self.channels();
-        if let Some(sender) = &channels.all {
-            return Ok(sender.subscribe());
-        }
-        let (sender, receiver) = broadcast::channel(BUFFERED);
-        channels.all = Some(sender.clone());
+        let sender = match channels.entry(None) {
+            Entry::Occupied(known) => return Ok(known.get().subscribe()),
+            Entry::Vacant(new) => new.insert(broadcast::Sender::new(BUFFERED)).clone(),
+        };
+        let receiver = sender.subscribe();
         drop(channels);
         self.spawn(watch_all(app.clone(), sender, kept));
         Ok(receiver)
@@ -188,22 +192,12 @@ impl Feeds {
         lock(&self.tasks).abort_all();
     }
 
-    /// Removes the channel of a queue, unless somebody listens to it.
-    fn close(&self, queue: &QueueName) -> bool {
+    /// Removes the channel of a queue, or of all queues, unless somebody listens to it.
+    fn close(&self, queue: &Option<QueueName>) -> bool {
         let mut channels = self.channels();
-        let is_unused = channels.queues.get(queue).is_none_or(|sender| sender.receiver_count() == 0);
+        let is_unused = channels.get(queue).is_none_or(|sender| sender.receiver_count() == 0);
         if is_unused {
-            channels.queues.remove(queue);
-        }
-        is_unused
-    }
-
-    /// Removes the channel of all queues, unless somebody listens to it.
-    fn close_all(&self) -> bool {
-        let mut channels = self.channels();
-        let is_unused = channels.all.as_ref().is_none_or(|sender| sender.receiver_count() == 0);
-        if is_unused {
-            channels.all = None;
+            channels.remove(queue);
         }
         is_unused
     }
@@ -245,7 +239,9 @@ impl Reader {
             };
             if self.sender.receiver_count() > 0 {
                 used = Instant::now();
-            } else if used.elapsed() >= LINGER && self.app.work_limits().feeds.close(self.queue.name()) {
+            } else if used.elapsed() >= LINGER
+                && self.app.work_limits.feeds.close(&Some(self.queue.name().clone()))
+            {
                 return;
             }
             tokio::time::sleep(pause).await;
@@ -254,7 +250,7 @@ impl Reader {
 
     /// Sends to those who listen to this queue, and to those who listen to all. That nobody does is no error.
     fn send(&self, message: &Message) {
-        let all = self.app.work_limits().feeds.channels().all.clone();
+        let all = self.app.work_limits.feeds.channels().get(&None).cloned();
         for sender in all.iter().chain([&self.sender]) {
             if sender.send(message.clone()).is_err() {
                 tracing::trace!("nobody listens");
@@ -274,7 +270,7 @@ async fn watch_all(
         tokio::time::sleep(LOOK_EVERY).await;
         if sender.receiver_count() > 0 {
             used = Instant::now();
-        } else if used.elapsed() >= LINGER && app.work_limits().feeds.close_all() {
+        } else if used.elapsed() >= LINGER && app.work_limits.feeds.close(&None) {
             return;
         }
         let Ok(known) = app.known().await else { continue };
@@ -284,7 +280,7 @@ async fn watch_all(
         for name in &known.queues {
             if kept.iter().all(|(listened, _)| listened != name) {
                 // The queue is new, so all its events are.
-                let receiver = app.work_limits().feeds.read(&app, &app.queue(name.clone()), None);
+                let receiver = app.work_limits.feeds.read(&app, &app.queue(name.clone()), None);
                 kept.push((name.clone(), receiver));
             }
         }

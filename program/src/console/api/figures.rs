@@ -1,34 +1,30 @@
 //! The figures of all queues and what needs a person, read once for all who watch them. Each of them gets what they may see, at once
 //! or as a stream.
 
-use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::Json;
-use axum::extract::State;
-use axum::response::sse::{Event, KeepAlive, Sse};
-use futures_util::{Stream, StreamExt as _, stream};
+use axum::response::Response;
+use axum::response::sse::Event;
+use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
 use serde_json::{Value, json};
 use streamfleet::RedisError;
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::{Incident, OpenIncidents};
+use streamfleet_engine::mutex::lock;
+use streamfleet_operations::List;
 use streamfleet_operations::needs::{self, Need, Troubles};
 use streamfleet_operations::queues::{self, QueueReport};
-use streamfleet_operations::{self as operations, List};
 use tokio::sync::OnceCell;
 use utoipa_axum::routes;
 
-use super::events::{HEARTBEAT, LONGEST, RETRY};
-use super::privacy::View;
-use super::query::{QueryParams, QueuesParams};
+use super::events::{LONGEST, RETRY, live};
 use super::queues::set_objective;
 use super::work_limits::{Held, Work};
-use crate::console::access::{Person, Role};
+use super::{Answer, Call, Problem, QueryParams, QueuesParams, Routes, operations};
+use crate::console::access::Role;
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 
 /// For how long what was read is used.
 const FRESH: Duration = Duration::from_millis(1500);
@@ -76,7 +72,7 @@ impl Figures {
     }
 
     fn cell(&self) -> Cell {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.0);
         // A new one while another is being read would ask Redis for the same.
         if let Some((begun, cell)) = &*last
             && (begun.elapsed() < FRESH || !cell.initialized())
@@ -97,7 +93,7 @@ impl Seen {
         let reading: Vec<_> = names
             .map(|name| SeenQueue::read(app.clone(), needs::serving(&known.workers, &name), name))
             .collect();
-        let incidents = app.broker().incidents();
+        let incidents = app.broker.incidents();
         let (queues, incidents) =
             tokio::join!(stream::iter(reading).buffered(AT_ONCE).collect::<Vec<_>>(), incidents.open());
         let incidents = incidents.map_err(|error| format!("the incidents cannot be read: {error}"));
@@ -105,21 +101,20 @@ impl Seen {
     }
 
     /// What somebody may see of it.
-    fn shown(&self, (app, person): (&AppState, &Person), of: &QueuesParams) -> LiveFigures {
-        let view = View::of(person, app);
-        let shown = |text: &str| view.about(text);
+    fn shown(&self, call: &Call, of: &QueuesParams) -> LiveFigures {
+        let shown = |text: &str| call.about(text);
         let mut figures = LiveFigures { unread: self.unread.clone(), ..LiveFigures::default() };
         match &self.incidents {
             Ok(open) => {
                 let is_shown = |incident: &Incident| {
                     incident.queue.as_ref().map_or(of.are_all(), |queue| of.has(queue))
-                        && person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok()
+                        && call.person.check_about(Role::Viewer, incident.queue.as_ref()).is_ok()
                 };
                 figures.needs = needs::of_incidents(open, is_shown);
             }
             Err(why) => figures.unread.push(why.clone()),
         }
-        let is_shown = |queue: &&SeenQueue| of.has(&queue.name) && person.may(Role::Viewer, &queue.name);
+        let is_shown = |queue: &&SeenQueue| of.has(&queue.name) && call.person.may(Role::Viewer, &queue.name);
         for queue in self.queues.iter().filter(is_shown) {
             figures.queues.push(queue.report.clone());
             match &queue.troubles {
@@ -153,8 +148,6 @@ struct LiveFigures {
     unread: Vec<String>,
 }
 
-type NeedList = List<Need, NeedFacts>;
-
 /// What is known about everything that needs a person.
 #[derive(Serialize, utoipa::ToSchema)]
 struct NeedFacts {
@@ -162,19 +155,20 @@ struct NeedFacts {
     unread: Vec<String>,
 }
 
+type NeedList = List<Need, NeedFacts>;
+
 /// Lists what needs a person: first incidents that nobody has acknowledged, then the troubles of each queue.
 #[utoipa::path(get, path = "/api/v1/needs", tag = "incidents", params(QueuesParams),
     responses((status = 200, description = "What needs a person", body = NeedList)))]
-async fn list_needs(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams(of): QueryParams<QueuesParams>,
-) -> Result<Json<Value>, Problem> {
-    of.check(&person)?;
-    let LiveFigures { needs, unread, .. } =
-        app.work_limits().figures.look(&app).await?.shown((&app, &person), &of);
-    let page = NeedList { items: needs, next: None, facts: NeedFacts { unread }, former: None };
-    View::of(&person, &app).json(&page)
+async fn list_needs(call: Call, QueryParams(of): QueryParams<QueuesParams>) -> Answer {
+    of.check(&call)?;
+    let LiveFigures { needs, unread, .. } = figures(&call, &of).await?;
+    call.answer(&NeedList { items: needs, next: None, facts: NeedFacts { unread }, former: None })
+}
+
+/// The figures that somebody may see.
+async fn figures(call: &Call, of: &QueuesParams) -> Result<LiveFigures, Problem> {
+    Ok(call.app.work_limits.figures.look(&call.app).await?.shown(call, of))
 }
 
 /// Streams the figures of queues and what needs a person, every 2 s.
@@ -183,25 +177,16 @@ async fn list_needs(
 /// listen again. A message of the type `problem` says that the figures cannot be read at present.
 #[utoipa::path(get, path = "/api/v1/live", tag = "events", params(QueuesParams),
     responses((status = 200, description = "The figures", body = LiveFigures, content_type = "text/event-stream")))]
-async fn watch_figures(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams(of): QueryParams<QueuesParams>,
-) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    of.check(&person)?;
-    let held = app.work_limits().begin(Work::Events)?;
-    let watcher = Watcher { app, person, of, begun: None, has_ended: false, _held: held };
-    let events = stream::unfold(watcher, |mut watcher| async move {
-        let event = watcher.next().await?;
-        Some((Ok(event), watcher))
-    });
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT)))
+async fn watch_figures(call: Call, QueryParams(of): QueryParams<QueuesParams>) -> Result<Response, Problem> {
+    of.check(&call)?;
+    let held = call.app.work_limits.begin(Work::Events)?;
+    let watcher = Watcher { call, of, begun: None, has_ended: false, _held: held };
+    Ok(live(stream::unfold(watcher, async |mut watcher| Some((watcher.next().await?, watcher)))))
 }
 
 /// Somebody who watches.
 struct Watcher {
-    app: AppState,
-    person: Person,
+    call: Call,
     of: QueuesParams,
     /// When the first message was sent.
     begun: Option<Instant>,
@@ -220,7 +205,7 @@ impl Watcher {
         };
         let stops = tokio::select! {
             biased;
-            () = self.app.stopping().requested() => true,
+            () = self.call.app.stopping.requested() => true,
             () = tokio::time::sleep(EVERY) => false,
         };
         if !stops && begun.elapsed() < LONGEST {
@@ -232,12 +217,7 @@ impl Watcher {
     }
 
     async fn look(&self) -> Event {
-        let shown = async {
-            let seen = self.app.work_limits().figures.look(&self.app).await?;
-            let figures = seen.shown((&self.app, &self.person), &self.of);
-            View::of(&self.person, &self.app).value(&figures)
-        };
-        match shown.await {
+        match figures(&self.call, &self.of).await.and_then(|figures| self.call.value(&figures)) {
             Ok(figures) => Event::default().data(figures.to_string()),
             Err(problem) => {
                 let why = json!({ "detail": problem.detail() }).to_string();

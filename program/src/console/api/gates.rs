@@ -1,24 +1,13 @@
 //! Gates: their rules, and the limits that people set.
 
-use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use streamfleet::job::{GateName, Limits, Rate};
+use streamfleet_operations::List;
 use streamfleet_operations::gates::{self, BreakerText, Gate, GateChanged};
-use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
-use super::failure::done;
-use super::json_body::JsonBody;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{QueryParams, ReasonParams};
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::query::ReasonParams;
+use super::{Answer, Call, JsonBody, Problem, QueryParams, Routes, from_any_text, names, operations};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -34,17 +23,10 @@ type GateList = List<Gate>;
 /// A rule for each value of a field is followed by those of its values for which jobs wait, at most 200.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/gates", tag = "gates",
     responses((status = 200, description = "The gates", body = GateList)))]
-async fn list_gates(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Json<Value>, Problem> {
-    let queue = path.queue(&app)?;
+async fn list_gates(call: Call) -> Answer {
+    let queue = call.queue()?;
     let (page, _) = gates::list(&queue).await?;
-    if page.items.is_empty() {
-        names::must_have(&app, queue.name()).await?;
-    }
-    View::of(&person, &app).json(&page)
+    call.list(&queue, &page).await
 }
 
 /// The limits of a gate. Those that are missing or null are removed.
@@ -73,17 +55,13 @@ impl Wanted {
         if self.concurrency == Some(0) {
             return Err(Problem::field("/concurrency", "it must be at least 1; to stop all jobs, pause"));
         }
-        let rate = self.rate.as_deref().map(str::parse::<Rate>).transpose();
-        let rate = rate.map_err(|error| Problem::field("/rate", error.to_string()))?;
-        let breaker = self.breaker.as_deref().map(str::parse::<BreakerText>).transpose();
-        let breaker = breaker.map_err(|why| Problem::field("/breaker", why))?;
+        let rate = from_any_text::<Rate>("/rate", self.rate.as_deref())?;
+        let breaker = from_any_text("/breaker", self.breaker.as_deref())?;
         let breaker = breaker.map(|BreakerText(breaker)| breaker);
         let limits = Limits::default().concurrency(self.concurrency).rate(rate).breaker(breaker);
         if limits.is_empty() {
-            return Err(Problem::field(
-                "body",
-                "set concurrency, rate or breaker; to remove all limits, DELETE the gate",
-            ));
+            let why = "set concurrency, rate or breaker; to remove all limits, DELETE the gate";
+            return Err(Problem::field("body", why));
         }
         Ok(limits)
     }
@@ -94,28 +72,16 @@ impl Wanted {
 /// A gate is `queue`, `type:<type>`, `key:<field>` for each value of a field, or `key:<field>=<value>` for one.
 #[utoipa::path(put, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", request_body = Wanted,
     responses((status = 200, description = "The limits in effect", body = GateChanged)))]
-async fn set_gate(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Wanted>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, gate, limits) = (path.queue(&app)?, path.get::<GateName>("gate")?, sent.limits()?);
-    names::must_be_meant(&app, &person, &queue, sent.confirm).await?;
-    let set = gates::set_limits(&queue, &Actor::new(person.name(), &sent.reason), &gate, limits).await;
-    View::of(&person, &app).json(&done(set)?)
+async fn set_gate(call: Call, JsonBody(sent): JsonBody<Wanted>) -> Answer {
+    let (queue, gate, limits) = (call.queue()?, call.path::<GateName>("gate")?, sent.limits()?);
+    names::must_be_meant(&call, &queue, sent.confirm).await?;
+    call.done(gates::set_limits(&queue, &call.actor(&sent.reason), &gate, limits).await)
 }
 
 /// Removes the limits that were set, so that those of the workers' configuration apply again.
 #[utoipa::path(delete, path = "/api/v1/queues/{queue}/gates/{gate}", tag = "gates", params(ReasonParams),
     responses((status = 200, description = "The limits in effect", body = GateChanged)))]
-async fn clear_gate(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, gate) = (path.queue(&app)?, path.get::<GateName>("gate")?);
-    let cleared = gates::clear_limits(&queue, &Actor::new(person.name(), &reason), &gate).await;
-    View::of(&person, &app).json(&done(cleared)?)
+async fn clear_gate(call: Call, QueryParams(ReasonParams { reason }): QueryParams<ReasonParams>) -> Answer {
+    let (queue, gate) = (call.queue()?, call.path::<GateName>("gate")?);
+    call.done(gates::clear_limits(&queue, &call.actor(&reason), &gate).await)
 }

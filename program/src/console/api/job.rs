@@ -3,29 +3,23 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use streamfleet_engine::admin::Status;
-use streamfleet_operations as operations;
 use streamfleet_operations::jobs::{self, Input, Job, encoding, results};
 use utoipa_axum::routes;
 
 use super::failure::{failed, redis};
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, QueryParams};
 use super::revision::Revision;
 use super::weight::{hold_decoded, hold_fields};
 use super::work_limits::Work;
-use crate::console::access::{Mask, Person, Role};
+use super::{Answer, Call, Problem, ProblemKind, QueryParams, Routes, operations, query};
+use crate::console::access::{Mask, Role};
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -53,41 +47,35 @@ struct JobParams {
     responses((status = 200, description = "The job", body = Job,
         headers(("ETag" = String, description = "The revision of a delayed job, for If-Match")))))]
 async fn get_job(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams(JobParams { wait, full }): QueryParams<JobParams>,
 ) -> Result<Response, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    let mut status = found(&app, &queue, &id).await?;
-    if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
-        wait_for(&app, &queue, &status.id, longest).await?;
-        status = found(&app, &queue, &id).await?;
-    }
-    let view = View::of(&person, &app);
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    let status = found(&call.app, &queue, &id).await?;
+    let status = after_wait(wait, &call.app, (&queue, &id), status).await?;
     if let Some(result) = &status.result {
-        hold_decoded(app.work_limits(), (result.as_bytes(), Encoding::Json), 2)?;
+        hold_decoded(&call.app.work_limits, (result.as_bytes(), Encoding::Json), 2)?;
     }
-    let input = match app.work_limits().read(queue.fields(&status)).await? {
-        Ok(Some(fields)) => Ok(Some(input_of(&app, &view, &fields, full)?)),
+    let input = match call.app.work_limits.read(queue.fields(&status)).await? {
+        Ok(Some(fields)) => Ok(Some(input_of(&call, &fields, full)?)),
         Ok(None) => Ok(None),
         Err(error) => Err(error),
     };
-    let configured = app.effective().config.queues.keys();
+    let configured = call.app.effective.config.queues.keys();
     // A remark on a queue that nobody serves names others.
     let configured: Vec<QueueName> =
-        configured.filter(|name| person.may(Role::Viewer, name)).cloned().collect();
-    let job = jobs::status((app.broker(), &configured[..]), (&queue, &status), input).await?;
+        configured.filter(|name| call.person.may(Role::Viewer, name)).cloned().collect();
+    let job = jobs::status((&call.app.broker, &configured[..]), (&queue, &status), input).await?;
     if let Some(remark) = &job.remark {
         tracing::warn!(remark, "a job is shown without its payload");
     }
-    let mut response = view.json(&job)?.into_response();
+    let mut response = call.answer(&job)?.into_response();
     // A revision that comes back would tell others that they have guessed the former payload.
-    if status.due.is_some() && view.sees_all() {
-        let delayed = app.work_limits().read(queue.delayed().get(&status.id)).await?;
+    if status.due.is_some() && call.sees_all() {
+        let delayed = call.app.work_limits.read(queue.delayed().get(&status.id)).await?;
         let delayed = delayed.map_err(redis("failed to read the job"))?;
         if let Some(job) = delayed {
-            response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &app).header());
+            response.headers_mut().insert(header::ETAG, Revision::of_job(&job, &call.app).header());
         }
     }
     Ok(response)
@@ -98,24 +86,30 @@ async fn get_job(
 /// # Errors
 ///
 /// [`Problem`] if there is no memory for it.
-fn input_of(app: &AppState, view: &View<'_>, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
-    if !view.sees_payloads() {
-        hold_fields(app.work_limits(), fields, |_| false, 0)?;
+fn input_of(call: &Call, fields: &Envelope, is_full: bool) -> Result<Input, Problem> {
+    if !call.sees_payloads() {
+        hold_fields(&call.app.work_limits, fields, |_| false, 0)?;
         return Ok(Input::without_values(fields));
     }
     let bytes = fields.get(b"payload").map_or(0, <[u8]>::len);
     let is_decoded = is_full || bytes <= Input::MAX_DECODED;
     // It is decoded to be read, and copied to be masked.
     let times = if is_decoded { 2 } else { 0 };
-    hold_fields(app.work_limits(), fields, |name| is_decoded || name != b"payload", times)?;
+    hold_fields(&call.app.work_limits, fields, |name| is_decoded || name != b"payload", times)?;
     Ok(Input::of(fields, is_full))
 }
 
-/// Waits for the end of a job. A job that has not ended, or has left no record, is no problem here.
-async fn wait_for(app: &AppState, queue: &Queue, id: &JobId, longest: Duration) -> Result<(), Problem> {
-    let _permit = app.work_limits().begin(Work::Wait)?;
-    match Producer::new(queue.clone()).wait(id, longest).await {
-        Ok(_) | Err(WaitError::TimedOut { .. } | WaitError::Gone { .. }) => Ok(()),
+/// Waits for the end of a job, and finds it again. A job that has not ended, or has left no record, is no problem here.
+async fn after_wait(
+    wait: Option<Duration>,
+    app: &AppState,
+    (queue, id): (&Queue, &JobId),
+    status: Status,
+) -> Result<Status, Problem> {
+    let Some(longest) = wait.filter(|_| !status.state.is_final()) else { return Ok(status) };
+    let _permit = app.work_limits.begin(Work::Wait)?;
+    match Producer::new(queue.clone()).wait(&status.id, longest).await {
+        Ok(_) | Err(WaitError::TimedOut { .. } | WaitError::Gone { .. }) => found(app, queue, id).await,
         Err(WaitError::Broker { source, .. }) => Err(Problem::redis("failed to look up the job", &source)),
         Err(error) => Err(failed(error.into())),
     }
@@ -130,7 +124,7 @@ pub(super) async fn found(app: &AppState, queue: &Queue, id: &JobId) -> Result<S
     if let Some(status) = jobs::known(queue, id).await? {
         return Ok(status);
     }
-    let _permit = app.work_limits().begin(Work::Search)?;
+    let _permit = app.work_limits.begin(Work::Search)?;
     match jobs::find(queue, id).await? {
         Some(status) => Ok(status),
         None => Err(jobs::unknown(queue, id).await.into()),
@@ -144,21 +138,19 @@ pub(super) async fn found(app: &AppState, queue: &Queue, id: &JobId) -> Result<S
     responses((status = 200, description = "The bytes of the payload", content(
         (Value = "application/json"), (Vec<u8> = "application/msgpack"), (Vec<u8> = "application/octet-stream")
     ))))]
-async fn get_payload(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Response, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    let status = found(&app, &queue, &id).await?;
-    View::of(&person, &app).check_payloads()?;
-    let fields = app.work_limits().read(queue.fields(&status)).await?;
+async fn get_payload(call: Call) -> Result<Response, Problem> {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    let status = found(&call.app, &queue, &id).await?;
+    call.check_payloads()?;
+    let fields = call.app.work_limits.read(queue.fields(&status)).await?;
     let fields = fields.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
     let fields = fields.ok_or_else(gone)?;
-    hold_fields(app.work_limits(), &fields, |_| false, usize::from(!app.mask().is_empty()))?;
-    let (payload, media_type) = masked(&fields, app.mask())?;
-    Ok(attachment(payload, media_type, "payload"))
+    hold_fields(&call.app.work_limits, &fields, |_| false, usize::from(!call.mask().is_empty()))?;
+    let (payload, media_type) = masked(&fields, call.mask())?;
+    // A browser saves it, and does not show it.
+    let disposition = (header::CONTENT_DISPOSITION, "attachment; filename=\"payload\"");
+    Ok(([(header::CONTENT_TYPE, media_type), disposition], payload).into_response())
 }
 
 /// The payload as it may be shown, and what it is.
@@ -172,45 +164,27 @@ fn masked(fields: &Envelope, mask: &Mask) -> Result<(Vec<u8>, &'static str), Pro
     };
     let hidden = || {
         let why = "fields are masked, and this payload cannot be read to find them, or is too large for that";
-        Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
+        Problem::new(ProblemKind::NotAllowed, why)
     };
     Ok((mask.bytes(payload, encoding).ok_or_else(hidden)?.into_owned(), media_type))
-}
-
-/// Bytes that a browser saves and does not show.
-fn attachment(bytes: Vec<u8>, media_type: &'static str, name: &str) -> Response {
-    let mut response = bytes.into_response();
-    let disposition = HeaderValue::try_from(format!("attachment; filename=\"{name}\""));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
-    headers.insert(header::CONTENT_DISPOSITION, disposition.expect("a plain name is allowed in headers"));
-    response
 }
 
 /// Returns the result of a job that is done: the JSON that its handler returned.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/result", tag = "jobs", params(WaitParams),
     responses((status = 200, description = "The result; null if there is none", body = Value)))]
-async fn get_result(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(WaitParams { wait }): QueryParams<WaitParams>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    let mut status = found(&app, &queue, &id).await?;
-    View::of(&person, &app).check_payloads()?;
-    if let Some(longest) = wait.filter(|_| !status.state.is_final()) {
-        wait_for(&app, &queue, &status.id, longest).await?;
-        status = found(&app, &queue, &id).await?;
-    }
+async fn get_result(call: Call, QueryParams(WaitParams { wait }): QueryParams<WaitParams>) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    let status = found(&call.app, &queue, &id).await?;
+    call.check_payloads()?;
+    let status = after_wait(wait, &call.app, (&queue, &id), status).await?;
     if status.state != streamfleet::job::State::Done {
         return Err(Problem::conflict(format!("the job {id} is {}: it has no result", status.state)));
     }
     if let Some(result) = &status.result {
-        hold_decoded(app.work_limits(), (result.as_bytes(), Encoding::Json), 1)?;
+        hold_decoded(&call.app.work_limits, (result.as_bytes(), Encoding::Json), 1)?;
     }
     let mut value = status.result.as_ref().map_or(Value::Null, |result| results::value(result.as_bytes()));
-    app.mask().apply_to_body(&mut value);
+    call.mask().apply_to_body(&mut value);
     Ok(Json(value))
 }
 

@@ -9,11 +9,8 @@ use streamfleet_operations::jobs::search::{Facts, Row, Search, Walk, next_rows};
 use tokio::time::Instant;
 
 use super::lines::{self, write};
-use super::privacy::View;
 use super::work_limits::{Held, Work};
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
+use super::{Call, Problem};
 
 /// The most jobs of an answer, unless the request says fewer.
 pub(super) const MOST: u64 = 100_000;
@@ -23,21 +20,20 @@ const EVERY: Duration = Duration::from_millis(250);
 
 /// A line of the answer. It has one of these.
 #[derive(Default, Serialize, utoipa::ToSchema)]
-#[schema(as = JobLine)]
-pub(super) struct Line {
+pub(super) struct JobLine {
     /// A job that matches, as in a page.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Row>)]
     job: Option<Value>,
     /// How far the search is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    progress: Option<Progress>,
+    progress: Option<JobProgress>,
     /// What went wrong. No line follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
 }
 
-impl From<Problem> for Line {
+impl From<Problem> for JobLine {
     fn from(problem: Problem) -> Self {
         Self { problem: Some(problem), ..Self::default() }
     }
@@ -45,8 +41,7 @@ impl From<Problem> for Line {
 
 /// How far the search is.
 #[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = JobProgress)]
-struct Progress {
+struct JobProgress {
     /// How many jobs it has found.
     found: u64,
     /// What to send as `after` to go on; null if it has looked at everything.
@@ -57,8 +52,7 @@ struct Progress {
 
 /// A search that a client reads.
 struct Reading {
-    app: AppState,
-    person: Person,
+    call: Call,
     walk: Walk,
     /// How many jobs may still be found.
     left: u64,
@@ -72,16 +66,16 @@ struct Reading {
 /// # Errors
 ///
 /// [`Problem`] if too many searches run, or Redis does not answer.
-pub(super) async fn answer(app: AppState, person: Person, search: &Search) -> Result<Response, Problem> {
-    let place = app.work_limits().begin(Work::Search)?;
-    let walk = search.walk(app.broker(), search.names.clone()).await?;
+pub(super) async fn answer(call: Call, search: &Search) -> Result<Response, Problem> {
+    let place = call.app.work_limits.begin(Work::Search)?;
+    let walk = search.walk(&call.app.broker, search.names.clone()).await?;
     let until = Instant::now() + lines::LONGEST;
     let left = search.limit;
-    Ok(lines::answer(Reading { app, person, walk, left, found: 0, until, _place: place }))
+    Ok(lines::answer(Reading { call, walk, left, found: 0, until, _place: place }))
 }
 
 impl lines::Reading for Reading {
-    type Line = Line;
+    type Line = JobLine;
 
     /// Looks at jobs until some match or it is time to say how far the search is.
     async fn look(&mut self, text: &mut Vec<u8>) -> Result<bool, Problem> {
@@ -91,9 +85,8 @@ impl lines::Reading for Reading {
             let most = usize::try_from(self.left).unwrap_or(usize::MAX);
             let page = next_rows(&mut self.walk, most).await?;
             let rows = page.unwrap_or_default();
-            let view = View::of(&self.person, &self.app);
             for row in &rows {
-                write(text, &Line { job: Some(view.value(row)?), ..Line::default() });
+                write(text, &JobLine { job: Some(self.call.value(row)?), ..JobLine::default() });
             }
             self.found += rows.len() as u64;
             self.left = self.left.saturating_sub(rows.len() as u64);
@@ -102,8 +95,8 @@ impl lines::Reading for Reading {
         let mut facts = self.walk.facts().await;
         facts.interrupted = is_over && self.left > 0 && self.walk.next().is_some();
         let next = self.walk.next().map(ToString::to_string);
-        let progress = Some(Progress { found: self.found, next, facts });
-        write(text, &Line { progress, ..Line::default() });
+        let progress = Some(JobProgress { found: self.found, next, facts });
+        write(text, &JobLine { progress, ..JobLine::default() });
         Ok(is_over)
     }
 }
@@ -111,7 +104,7 @@ impl lines::Reading for Reading {
 impl Reading {
     /// Whether the answer ends: nothing is left to look at, enough was found, or the time is up.
     fn is_over(&self) -> bool {
-        let is_late = Instant::now() >= self.until || self.app.stopping().is_requested();
+        let is_late = Instant::now() >= self.until || self.call.app.stopping.is_requested();
         self.walk.next().is_none() || self.left == 0 || is_late
     }
 }

@@ -2,29 +2,22 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use streamfleet::Shutdown;
 use streamfleet::job::{GateName, QueueName, State as JobState};
 use streamfleet_engine::admin::Filter;
-use streamfleet_operations as operations;
 use streamfleet_operations::jobs::search::{self, Facts, Page, Search, Start, USUAL_STATES};
 use utoipa_axum::routes;
 
-use super::job_stream::{self, Line};
-use super::lines;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, PageParams, QueryParams, QueuesParams, wrong};
+use super::job_stream::{self, JobLine};
+use super::query::{self, wrong};
 use super::selection::Selection;
 use super::work_limits::{Work, within};
-use crate::console::access::{Mask, Person};
+use super::{Call, PageParams, Problem, QueryParams, QueuesParams, Routes, lines, names, operations};
+use crate::console::access::Mask;
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 use crate::filter::Conditions;
 use crate::jobs;
 
@@ -68,15 +61,14 @@ type SearchParams = (StateParams, Selection, PageParams);
 #[utoipa::path(get, path = "/api/v1/jobs", tag = "jobs",
     params(QueuesParams, StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (Line = "application/x-ndjson")))))]
+        (Page = "application/json"), (JobLine = "application/x-ndjson")))))]
 async fn list_jobs(
-    State(app): State<AppState>,
-    person: Person,
+    call: Call,
     headers: HeaderMap,
     QueryParams((of, params)): QueryParams<(QueuesParams, SearchParams)>,
 ) -> Result<Response, Problem> {
-    let names = of.visible(&app, &person).await?;
-    answer((app, person), &headers, params, names).await
+    let names = of.visible(&call).await?;
+    answer(call, &headers, params, names).await
 }
 
 /// Finds jobs in one queue.
@@ -89,59 +81,55 @@ async fn list_jobs(
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs", tag = "jobs",
     params(StateParams, Selection, PageParams),
     responses((status = 200, description = "A page of jobs, or the jobs line by line", content(
-        (Page = "application/json"), (Line = "application/x-ndjson")))))]
+        (Page = "application/json"), (JobLine = "application/x-ndjson")))))]
 async fn list_queue_jobs(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     headers: HeaderMap,
     QueryParams(params): QueryParams<SearchParams>,
 ) -> Result<Response, Problem> {
-    let queue = path.get::<QueueName>("queue")?;
-    names::must_have(&app, &queue).await?;
-    answer((app, person), &headers, params, vec![queue]).await
+    let queue = call.path::<QueueName>("queue")?;
+    names::must_have(&call.app, &queue).await?;
+    answer(call, &headers, params, vec![queue]).await
 }
 
 /// Answers with a page, or line by line.
 async fn answer(
-    (app, person): (AppState, Person),
+    call: Call,
     headers: &HeaderMap,
     params: SearchParams,
     names: Vec<QueueName>,
 ) -> Result<Response, Problem> {
     let (_, _, page) = &params;
-    let (limit, given_limit) = (page.limit(), page.given_limit());
-    if !lines::is_wanted(headers) {
-        let search = search_of((&app, &person), params, names, limit)?;
-        let page = found(&app, &search).await?;
-        return Ok(View::of(&person, &app).json(&page)?.into_response());
+    let is_page = !lines::is_wanted(headers);
+    let limit = if is_page { page.limit() } else { page.given_limit().unwrap_or(job_stream::MOST) };
+    let search = search_of(&call, params, names, limit)?;
+    if is_page {
+        return Ok(call.answer(&found(&call.app, &search).await?)?.into_response());
     }
-    let limit = given_limit.unwrap_or(job_stream::MOST);
-    let search = search_of((&app, &person), params, names, limit)?;
     if search.running {
         return Err(wrong("running", "it only works with a page, because the longest are known last"));
     }
-    job_stream::answer(app, person, &search).await
+    job_stream::answer(call, &search).await
 }
 
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
-    (app, person): (&AppState, &Person),
+    call: &Call,
     (StateParams { state, running, worker, gate }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
-    let (after, view) = (page.after::<Start>()?, View::of(person, app));
-    let conditions = selection.conditions_of_query(&view)?;
+    let after = page.after::<Start>()?;
+    let conditions = selection.conditions("query.", call)?;
     let mut states = states_of(&state.join(","), running, &conditions)?;
     if worker.is_some() && !running {
         return Err(wrong("worker", "it needs running=true"));
     }
     if let Some(gate) = &gate {
-        view.check_gate(gate)?;
+        call.check_gate(gate)?;
         states.retain(|state| *state == JobState::Waiting);
     }
-    let filter = filter_of(&conditions, app.mask(), "query")?;
+    let filter = filter_of(&conditions, call.mask(), "query")?;
     if states.is_empty() {
         return Err(wrong("gate", "only waiting jobs wait at a gate"));
     }
@@ -159,10 +147,10 @@ async fn found(app: &AppState, search: &Search) -> Result<Page, Problem> {
     if search.names.is_empty() {
         return Ok(Page { items: Vec::new(), next: None, facts: Facts::nowhere(), former: None });
     }
-    let _permit = app.work_limits().begin(Work::Search)?;
+    let _permit = app.work_limits.begin(Work::Search)?;
     let stop = Shutdown::new();
-    let work = search::find(search, app.broker(), (&stop, None));
-    let found = within(SEARCH_FOR, (&stop, app.stopping()), work).await;
+    let work = search::find(search, &app.broker, (&stop, None));
+    let found = within(SEARCH_FOR, (&stop, &app.stopping), work).await;
     Ok(found?.page())
 }
 

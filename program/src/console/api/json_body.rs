@@ -1,5 +1,7 @@
 //! The body of a request: JSON of a bounded size that arrives in a bounded time.
 
+use std::fmt::Display;
+use std::str::FromStr;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -15,6 +17,7 @@ use super::weight::hold_decoded;
 use super::work_limits::SMALL_BYTES;
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
+use crate::console::problem_kind::ProblemKind;
 
 /// The most bytes of a body: the largest payload, and room for the rest of a job.
 pub(super) const MAX_BYTES: usize = (8 << 20) + (1 << 20);
@@ -39,7 +42,7 @@ impl<T: DeserializeOwned> FromRequest<AppState> for JsonBody<T> {
         }
         must_be_json(&parts.headers)?;
         // A payload in it may have to be decoded, for its schema or to become MessagePack.
-        hold_decoded(app.work_limits(), (&bytes, Encoding::Json), 1)?;
+        hold_decoded(&app.work_limits, (&bytes, Encoding::Json), 1)?;
         parse(&bytes).map(Self)
     }
 }
@@ -53,23 +56,21 @@ pub(super) async fn read(app: &AppState, headers: &HeaderMap, body: Body) -> Res
     let most = announced(headers, MAX_BYTES);
     tokio::time::timeout(LONGEST, collected(app, most, body)).await.unwrap_or_else(|_| {
         let why = format!("the body did not arrive within {} s", LONGEST.as_secs());
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "the body is too slow", why))
+        Err(Problem::new(ProblemKind::BodyTooSlow, why))
     })
 }
 
 async fn collected(app: &AppState, most: usize, body: Body) -> Result<Bytes, Problem> {
     let (mut pieces, mut read, mut is_held) = (body.into_data_stream(), BytesMut::new(), false);
     while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| {
-            Problem::new(StatusCode::BAD_REQUEST, "the body broke off", error.to_string())
-        })?;
+        let piece = piece.map_err(|error| Problem::new(ProblemKind::BodyBrokeOff, error.to_string()))?;
         read.extend_from_slice(&piece);
         if read.len() > MAX_BYTES {
             let why = format!("the body has more than {MAX_BYTES} bytes");
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large", why));
+            return Err(Problem::new(ProblemKind::BodyTooLarge, why));
         }
         if read.len() > SMALL_BYTES && !is_held {
-            app.work_limits().hold(COPIES * most)?;
+            app.work_limits.hold(COPIES * most)?;
             is_held = true;
         }
     }
@@ -86,7 +87,7 @@ pub(super) fn must_be_json(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let why = "send the body as JSON, with the header Content-Type: application/json";
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body is not JSON", why))
+    Err(Problem::new(ProblemKind::BodyNotJson, why))
 }
 
 /// How many bytes a body has, as far as its head tells.
@@ -117,6 +118,27 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let end = json.end();
     end.map_err(|error| Problem::field("body", error.to_string()).with_status(StatusCode::BAD_REQUEST))?;
     Ok(parsed)
+}
+
+/// Reads a text of the body, which has it at this place, by the rule of a type.
+///
+/// # Errors
+///
+/// [`Problem`] that names the place.
+pub(super) fn from_text<T: FromStr<Err: Display>>(at: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|error: T::Err| Problem::field(at, error.to_string()))
+}
+
+/// Reads a text that the body may leave out.
+///
+/// # Errors
+///
+/// The errors of [`from_text`].
+pub(super) fn from_any_text<T: FromStr<Err: Display>>(
+    at: &str,
+    text: Option<&str>,
+) -> Result<Option<T>, Problem> {
+    text.map(|text| from_text(at, text)).transpose()
 }
 
 /// Words what is wrong with JSON without the types of this program.

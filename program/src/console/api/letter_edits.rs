@@ -2,29 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use axum::extract::State;
-use axum::http::StatusCode;
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use streamfleet::job::{JobId, JobType};
 use streamfleet_engine::admin::{DeadLetter, LetterEdit, Patch};
+use streamfleet_operations::Error;
 use streamfleet_operations::dead::{self, Edited};
-use streamfleet_operations::{self as operations, Actor, Error};
 use utoipa_axum::routes;
 
 use super::changes::encoded;
-use super::failure::done;
-use super::json_body::JsonBody;
-use super::path_params::PathParams;
-use super::privacy::View;
 use super::revision::{IfMatch, Revision};
 use super::weight::hold_fields;
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, JsonBody, Problem, ProblemKind, Routes, from_text, operations};
 
 /// The most changes of single values.
 const MAX_PATCHES: usize = 100;
@@ -69,33 +58,26 @@ struct Edit {
     params(("If-Match" = Option<String>, Header, description = "The ETag of the dead letter")),
     responses((status = 200, description = "The dead letter that took its place", body = Edited),
         (status = 412, description = "Somebody else edited, replayed or dropped the dead letter")))]
-async fn edit_letter(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    based: IfMatch,
-    JsonBody(sent): JsonBody<Edit>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("letter")?);
-    let letter = match app.work_limits().read(dead::find(queue.dead_letters(), &queue, &id)).await? {
+async fn edit_letter(call: Call, based: IfMatch, JsonBody(sent): JsonBody<Edit>) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("letter")?);
+    let letter = match call.app.work_limits.read(dead::find(queue.dead_letters(), &queue, &id)).await? {
         // What the change is based on is gone.
         Err(Error::NotFound(why)) if based.is_given() => return Err(gone(&why)),
         letter => letter?,
     };
     based.check(&Revision::of_letter(&letter))?;
-    let view = View::of(&person, &app);
     let mut changes = sent.edit(&letter)?;
-    view.check_places(&changes.patches)?;
+    call.check_places(&changes.patches)?;
     // Single values are changed in the payload as it is decoded.
-    hold_fields(app.work_limits(), &letter.fields, |_| false, usize::from(!changes.patches.is_empty()))?;
-    if !view.sees_all() {
+    hold_fields(&call.app.work_limits, &letter.fields, |_| false, usize::from(!changes.patches.is_empty()))?;
+    if !call.sees_all() {
         changes = changes.blind();
     }
-    let edit = dead::Edit { letter: &letter, changes: &changes, schemas: app.schemas() };
-    let edited = dead::edit(&queue, &Actor::new(person.name(), &sent.reason), &edit).await;
+    let edit = dead::Edit { letter: &letter, changes: &changes, schemas: &call.app.schemas };
+    let edited = dead::edit(&queue, &call.actor(&sent.reason), &edit).await;
     match edited {
-        Ok(edited) => view.json(&done(Ok(edited))?),
-        Err(error) => Err(refused(error, &view)),
+        Ok(edited) => call.done(Ok(edited)),
+        Err(error) => Err(refused(error, &call)),
     }
 }
 
@@ -106,16 +88,13 @@ impl Edit {
             edit = edit.payload(encoded(payload, dead::encoding(letter))?);
         }
         if let Some(name) = &self.job_type {
-            let job_type = name.parse::<JobType>();
-            edit = edit.job_type(job_type.map_err(|error| Problem::field("/type", error.to_string()))?);
+            edit = edit.job_type(from_text::<JobType>("/type", name)?);
         }
         if self.set.len() > MAX_PATCHES {
             return Err(Problem::field("/set", format!("it may have at most {MAX_PATCHES} changes")));
         }
         for (at, patch) in self.set.iter().enumerate() {
-            let patch = patch.parse::<Patch>();
-            let patch = patch.map_err(|error| Problem::field(format!("/set/{at}"), error.to_string()))?;
-            edit = edit.patch(patch);
+            edit = edit.patch(from_text::<Patch>(&format!("/set/{at}"), patch)?);
         }
         for (name, value) in &self.fields {
             edit = edit.field(name, value);
@@ -133,22 +112,20 @@ impl Edit {
 }
 
 fn gone(detail: &str) -> Problem {
-    Problem::new(StatusCode::PRECONDITION_FAILED, "it has changed", detail)
+    Problem::new(ProblemKind::Changed, detail)
 }
 
-fn refused(error: Error, view: &View<'_>) -> Problem {
+fn refused(error: Error, call: &Call) -> Problem {
     if let Error::NotFound(why) = &error {
         return gone(why);
     }
     if let Error::Invalid { field, .. } = &error
         && (field == "body" || field.starts_with("payload"))
-        && !view.sees_all()
+        && !call.sees_all()
     {
         // The error quotes what the letter has.
-        return Problem::field(
-            "body",
-            "the edited dead letter would not be a job: one of its fields is not valid",
-        );
+        let why = "the edited dead letter would not be a job: one of its fields is not valid";
+        return Problem::field("body", why);
     }
     error.into()
 }

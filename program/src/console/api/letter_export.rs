@@ -3,29 +3,20 @@
 use std::error::Error;
 use std::vec;
 
-use axum::body::{Body, Bytes};
-use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse as _, Response};
+use axum::body::Bytes;
+use axum::response::Response;
 use futures_util::stream;
 use serde::Deserialize;
 use streamfleet::Queue;
 use streamfleet_engine::admin::DeadLetter;
-use streamfleet_operations as operations;
 use streamfleet_operations::dead::{self, Export, LetterFields};
 use utoipa_axum::routes;
 
 use super::letters::shown;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::QueryParams;
+use super::lines::lines_of;
 use super::selection::Selection;
 use super::work_limits::{Held, Work};
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Call, Problem, QueryParams, Routes, names, operations};
 
 /// What ends an export before its end.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -50,8 +41,7 @@ struct AllParams {
 
 /// An export that is being sent.
 struct Sending {
-    app: AppState,
-    person: Person,
+    call: Call,
     queue: Queue,
     export: Export,
     /// What was read and not yet sent.
@@ -66,26 +56,24 @@ struct Sending {
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/export", tag = "dead letters", params(AllParams, Selection),
     responses((status = 200, description = "The dead letters", body = LetterFields, content_type = "application/x-ndjson")))]
 async fn export_letters(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams((wanted, selection)): QueryParams<(AllParams, Selection)>,
 ) -> Result<Response, Problem> {
-    let queue = path.queue(&app)?;
-    let filter = selection.filter_of_query(&View::of(&person, &app))?;
+    let queue = call.queue()?;
+    let filter = selection.filter_of_query(&call)?;
     if filter.is_empty() && !wanted.all {
         return Err(Problem::field("query", "select dead letters by a filter, or set all to true"));
     }
-    let permit = app.work_limits().begin(Work::Search)?;
-    app.work_limits().hold(EXPORT_BYTES)?;
-    names::must_have(&app, queue.name()).await?;
+    let permit = call.app.work_limits.begin(Work::Search)?;
+    call.app.work_limits.hold(EXPORT_BYTES)?;
+    names::must_have(&call.app, queue.name()).await?;
     let export = dead::export(&queue, filter).await?;
-    let sending = Sending { app, person, queue, export, letters: Vec::new().into_iter(), _permit: permit };
+    let sending = Sending { call, queue, export, letters: Vec::new().into_iter(), _permit: permit };
     let lines = stream::try_unfold(sending, |mut sending| async move {
         let line = sending.line().await?;
         Ok::<_, Failure>(line.map(|line| (line, sending)))
     });
-    Ok(([(header::CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(lines)).into_response())
+    Ok(lines_of(lines))
 }
 
 impl Sending {
@@ -95,14 +83,13 @@ impl Sending {
             if let Some(letter) = self.letters.next() {
                 break letter;
             }
-            if self.app.stopping().is_requested() {
+            if self.call.app.stopping.is_requested() {
                 return Err("the console stops".into());
             }
             let Some(letters) = self.export.page(&self.queue).await? else { return Ok(None) };
             self.letters = letters.into_iter();
         };
-        let view = View::of(&self.person, &self.app);
-        let shown = shown(&view, (&letter, &self.queue), &self.app, MAX_MASKED);
+        let shown = shown(&self.call, (&letter, &self.queue), MAX_MASKED);
         let shown = shown.map_err(|problem| problem.detail().to_owned())?;
         Ok(Some(Bytes::from(format!("{shown}\n"))))
     }

@@ -2,26 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use streamfleet::job::Encoding;
 use streamfleet_engine::admin::{DeadLetter, unpacked};
+use streamfleet_operations::List;
 use streamfleet_operations::dead::{self, DeathList, Group, GroupDetail, GroupFacts};
-use streamfleet_operations::{self as operations, List};
 use utoipa_axum::routes;
 
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, QueryParams};
 use super::stats::SinceParams;
 use super::work_limits::Work;
-use crate::console::access::{Mask, Person};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, QueryParams, Routes, operations, query};
+use crate::console::access::Mask;
 
 /// The largest payload that is compared with others of its group.
 const MAX_COMPARED: usize = 8 * 1024;
@@ -38,18 +30,10 @@ type GroupPage = List<Group, GroupFacts>;
 /// Counts the dead letters by what killed their jobs, the largest groups first.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups", tag = "dead letters", params(GroupParams),
     responses((status = 200, description = "The groups", body = GroupPage)))]
-async fn list_groups(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(GroupParams { limit }): QueryParams<GroupParams>,
-) -> Result<Json<Value>, Problem> {
-    let queue = path.queue(&app)?;
+async fn list_groups(call: Call, QueryParams(GroupParams { limit }): QueryParams<GroupParams>) -> Answer {
+    let queue = call.queue()?;
     let page = dead::groups(&queue, limit.unwrap_or(query::USUAL)).await?;
-    if page.items.is_empty() {
-        names::must_have(&app, queue.name()).await?;
-    }
-    View::of(&person, &app).json(&page)
+    call.list(&queue, &page).await
 }
 
 /// Shows one group of dead letters: when its jobs died, its newest letters, and by which values of payloads and headers they differ.
@@ -57,31 +41,26 @@ async fn list_groups(
 /// Payloads of more than 8 KiB are not compared.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/groups/{group}", tag = "dead letters",
     responses((status = 200, description = "The group", body = GroupDetail)))]
-async fn get_group(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Json<Value>, Problem> {
-    let (queue, name) = (path.queue(&app)?, path.get::<String>("group")?);
-    let view = View::of(&person, &app);
-    let _permit = app.work_limits().begin(Work::Search)?;
-    let group = dead::group(&queue, &name, |letter| content(&view, letter)).await?;
-    view.json(&group)
+async fn get_group(call: Call) -> Answer {
+    let (queue, name) = (call.queue()?, call.path::<String>("group")?);
+    let _permit = call.app.work_limits.begin(Work::Search)?;
+    let group = dead::group(&queue, &name, |letter| content(&call, letter)).await?;
+    call.answer(&group)
 }
 
 /// The payload and the headers of a letter, without what is masked; `None` for somebody who may not see payloads.
-fn content(view: &View<'_>, letter: &DeadLetter) -> Option<(Value, BTreeMap<String, String>)> {
-    if !view.sees_payloads() {
+fn content(call: &Call, letter: &DeadLetter) -> Option<(Value, BTreeMap<String, String>)> {
+    if !call.sees_payloads() {
         return None;
     }
     let headers = letter.fields.fields().filter_map(|(name, value)| {
         let (name, value) =
             (std::str::from_utf8(name.strip_prefix(b"h.")?).ok()?, std::str::from_utf8(value).ok()?);
-        Some((name.to_owned(), view.mask().field(name, value).into_owned()))
+        Some((name.to_owned(), call.mask().field(name, value).into_owned()))
     });
     let payload = letter.fields.get(b"payload").filter(|payload| payload.len() <= MAX_COMPARED);
     // Of what cannot be decoded, only the headers are compared.
-    let payload = payload.and_then(|payload| decoded(view.mask(), payload, dead::encoding(letter)));
+    let payload = payload.and_then(|payload| decoded(call.mask(), payload, dead::encoding(letter)));
     Some((payload.unwrap_or_else(|| json!({})), headers.collect()))
 }
 
@@ -100,19 +79,11 @@ fn decoded(mask: &Mask, payload: &[u8], encoding: Encoding) -> Option<Value> {
 /// Counts when the jobs of each group died, in 24 parts of the time, as far as the newest 20,000 dead letters tell.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/deaths", tag = "dead letters", params(SinceParams),
     responses((status = 200, description = "The groups whose jobs died", body = DeathList)))]
-async fn list_deaths(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(SinceParams { since }): QueryParams<SinceParams>,
-) -> Result<Json<Value>, Problem> {
-    let queue = path.queue(&app)?;
-    let _permit = app.work_limits().begin(Work::Search)?;
+async fn list_deaths(call: Call, QueryParams(SinceParams { since }): QueryParams<SinceParams>) -> Answer {
+    let queue = call.queue()?;
+    let _permit = call.app.work_limits.begin(Work::Search)?;
     let page = dead::deaths(&queue, since).await?;
-    if page.items.is_empty() {
-        names::must_have(&app, queue.name()).await?;
-    }
-    View::of(&person, &app).json(&page)
+    call.list(&queue, &page).await
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]

@@ -1,34 +1,27 @@
 //! Dead letters: lists, one letter, replaying and dropping it.
 
 use axum::Json;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
 use streamfleet_engine::admin::DeadLetter;
+use streamfleet_operations::List;
 use streamfleet_operations::dead::{self, Field, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept};
-use streamfleet_operations::{self as operations, Actor, List};
 use utoipa_axum::routes;
 
 use super::changes::Reason;
-use super::failure::done;
 use super::jobs::SEARCH_FOR;
-use super::json_body::JsonBody;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, PageParams, QueryParams};
 use super::revision::Revision;
 use super::selection::Selection;
 use super::weight::hold_fields;
 use super::work_limits::{Work, within};
-use crate::console::access::{Mask, Person};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{
+    Answer, Call, JsonBody, PageParams, Problem, ProblemKind, QueryParams, Routes, done, operations, query,
+};
+use crate::console::access::Mask;
 use crate::dead::limits;
 
 pub(super) fn routes() -> Routes {
@@ -38,8 +31,6 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::DEAD_REPLAY, routes!(replay_letter))
         .operation(&operations::DEAD_DROP, routes!(drop_letter))
 }
-
-type LetterPage = List<Letter, LetterFacts>;
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
@@ -51,6 +42,8 @@ struct OrderParams {
     task: Option<String>,
 }
 
+type LetterPage = List<Letter, LetterFacts>;
+
 /// Lists dead letters, newest first.
 ///
 /// A search stops after 10 s. Then `interrupted` is true, and `next` goes on where it ended.
@@ -58,22 +51,17 @@ struct OrderParams {
     params(OrderParams, Selection, PageParams),
     responses((status = 200, description = "A page of dead letters", body = LetterPage)))]
 async fn list_letters(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams((order, selection, page)): QueryParams<(OrderParams, Selection, PageParams)>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, limit, after) = (path.queue(&app)?, page.limit(), page.after::<EntryId>()?);
-    let filter = selection.filter_of_query(&View::of(&person, &app))?;
+) -> Answer {
+    let (queue, limit, after) = (call.queue()?, page.limit(), page.after::<EntryId>()?);
+    let filter = selection.filter_of_query(&call)?;
     let wanted = Listing { filter, limit, after, oldest_first: order.oldest_first, task: order.task };
-    let _permit = app.work_limits().begin(Work::Search)?;
+    let _permit = call.app.work_limits.begin(Work::Search)?;
     let stop = Shutdown::new();
     let work = dead::list(&queue, &wanted, &stop);
-    let (page, _) = within(SEARCH_FOR, (&stop, app.stopping()), work).await?;
-    if page.items.is_empty() {
-        names::must_have(&app, queue.name()).await?;
-    }
-    View::of(&person, &app).json(&page)
+    let (page, _) = within(SEARCH_FOR, (&stop, &call.app.stopping), work).await?;
+    call.list(&queue, &page).await
 }
 
 /// Shows a dead letter with all its fields.
@@ -82,38 +70,31 @@ async fn list_letters(
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/dead/{letter}", tag = "dead letters",
     responses((status = 200, description = "The dead letter", body = LetterFields,
         headers(("ETag" = String, description = "The revision of the dead letter, for If-Match")))))]
-async fn get_letter(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Response, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("letter")?);
-    let (view, letters) = (View::of(&person, &app), queue.dead_letters());
-    let letters = if view.sees_payloads() { letters } else { letters.bare() };
-    let letter = app.work_limits().read(dead::find(letters, &queue, &id)).await??;
-    let is_decoded = view.sees_payloads() && !view.sees_all();
-    hold_fields(app.work_limits(), &letter.fields, |_| view.sees_payloads(), usize::from(is_decoded))?;
-    let report = shown(&view, (&letter, &queue), &app, usize::MAX)?;
-    let mut response = Json(report).into_response();
-    response.headers_mut().insert(header::ETAG, Revision::of_letter(&letter).header());
-    Ok(response)
+async fn get_letter(call: Call) -> Result<Response, Problem> {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("letter")?);
+    let letters = queue.dead_letters();
+    let letters = if call.sees_payloads() { letters } else { letters.bare() };
+    let letter = call.app.work_limits.read(dead::find(letters, &queue, &id)).await??;
+    let is_decoded = call.sees_payloads() && !call.sees_all();
+    hold_fields(&call.app.work_limits, &letter.fields, |_| call.sees_payloads(), usize::from(is_decoded))?;
+    let tag = (header::ETAG, Revision::of_letter(&letter).header());
+    Ok(([tag], Json(shown(&call, (&letter, &queue), usize::MAX)?)).into_response())
 }
 
 /// Shows a letter, without what this person must not see. A text that has more bytes is hidden as a whole if anything in it may be
 /// masked.
 pub(super) fn shown(
-    view: &View<'_>,
+    call: &Call,
     (letter, queue): (&DeadLetter, &Queue),
-    app: &AppState,
     most: usize,
 ) -> Result<Value, Problem> {
-    let limits = limits(queue.name(), app.effective());
-    let fields = if view.sees_payloads() { LetterFields::of } else { LetterFields::without_fields };
+    let limits = limits(queue.name(), &call.app.effective);
+    let fields = if call.sees_payloads() { LetterFields::of } else { LetterFields::without_fields };
     let mut shown = fields(letter, queue, limits);
     for field in &mut shown.fields {
-        mask(field, app.mask(), most);
+        mask(field, call.mask(), most);
     }
-    view.value(&shown)
+    call.value(&shown)
 }
 
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members, or is larger than any worker reads, is
@@ -136,26 +117,20 @@ fn mask(field: &mut Field, mask: &Mask, most: usize) {
     field.value = shown.unwrap_or_else(|| "***".to_owned());
 }
 
-#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 struct ReplayParams {
     /// Which steps to run: `failed` (the default), those that have not succeeded, or `all`, also those of the kind `once`.
     #[serde(deserialize_with = "way")]
     #[param(value_type = Option<String>)]
-    steps: Sweep,
+    steps: Option<Sweep>,
 }
 
-impl Default for ReplayParams {
-    fn default() -> Self {
-        Self { steps: Sweep::Replay }
-    }
-}
-
-pub(super) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error> {
+pub(super) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Sweep>, D::Error> {
     query::by(from, |text| match text {
-        "failed" => Ok(Sweep::Replay),
-        "all" => Ok(Sweep::ReplayAllSteps),
+        "failed" => Ok(Some(Sweep::Replay)),
+        "all" => Ok(Some(Sweep::ReplayAllSteps)),
         _ => Err("it must be failed or all"),
     })
 }
@@ -166,47 +141,33 @@ pub(super) fn way<'de, D: Deserializer<'de>>(from: D) -> Result<Sweep, D::Error>
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/replay", tag = "dead letters", request_body = Reason,
     params(ReplayParams), responses((status = 200, description = "How many dead letters were replayed: one", body = Swept)))]
 async fn replay_letter(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams(ReplayParams { steps }): QueryParams<ReplayParams>,
     JsonBody(Reason { reason }): JsonBody<Reason>,
-) -> Result<Json<Value>, Problem> {
-    sweep(&app, &person, &path, steps, &reason).await
+) -> Answer {
+    sweep(&call, steps.unwrap_or(Sweep::Replay), &reason).await
 }
 
 /// Replays or drops the one letter that a request names.
-async fn sweep(
-    app: &AppState,
-    person: &Person,
-    path: &PathParams,
-    way: Sweep,
-    reason: &str,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(app)?, path.get::<JobId>("letter")?);
-    let actor = Actor::new(person.name(), reason);
-    let swept = dead::sweep(&queue, &actor, way, &[id], &Shutdown::new()).await;
+async fn sweep(call: &Call, way: Sweep, reason: &str) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("letter")?);
+    let swept = dead::sweep(&queue, &call.actor(reason), way, &[id], &Shutdown::new()).await;
     let mut swept = done(Ok(swept))?;
     if let Some(failure) = swept.failure.take() {
         return Err(failure.into());
     }
     if let Some(error) = swept.errors.first() {
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "redis failed", error));
+        return Err(Problem::new(ProblemKind::RedisFailed, error));
     }
     match swept.remarks.first() {
         Some(remark) => Err(Problem::not_found(remark)),
-        None => View::of(person, app).json(&swept),
+        None => call.answer(&swept),
     }
 }
 
 /// Deletes a dead letter and its job for good.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/dead/{letter}/drop", tag = "dead letters", request_body = Reason,
     responses((status = 200, description = "How many dead letters were dropped: one", body = Swept)))]
-async fn drop_letter(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(Reason { reason }): JsonBody<Reason>,
-) -> Result<Json<Value>, Problem> {
-    sweep(&app, &person, &path, Sweep::Drop, &reason).await
+async fn drop_letter(call: Call, JsonBody(Reason { reason }): JsonBody<Reason>) -> Answer {
+    sweep(&call, Sweep::Drop, &reason).await
 }

@@ -1,15 +1,16 @@
 //! Answers line by line, while a search goes on: what it has found so far is never lost, and how far it is stays known.
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::Response;
-use futures_util::stream;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
+use futures_util::{Stream, stream};
 use serde::Serialize;
 
-use crate::console::problem::Problem;
+use super::Problem;
 
 /// How long a search may take. Its last line says where to go on.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
@@ -50,9 +51,15 @@ pub(super) fn answer<R: Reading>(reading: R) -> Response {
         };
         Some((Ok::<_, Infallible>(Bytes::from(text)), (!is_last).then_some(reading)))
     });
-    let mut response = Response::new(Body::from_stream(lines));
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(LINES));
-    response
+    lines_of(lines)
+}
+
+/// An answer line by line.
+pub(super) fn lines_of<E>(lines: impl Stream<Item = Result<Bytes, E>> + Send + 'static) -> Response
+where
+    E: Into<Box<dyn Error + Send + Sync>> + 'static,
+{
+    ([(header::CONTENT_TYPE, LINES)], Body::from_stream(lines)).into_response()
 }
 
 /// Adds a line.
@@ -63,6 +70,8 @@ pub(super) fn write(text: &mut Vec<u8>, line: &impl Serialize) {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::HeaderValue;
+
     use super::*;
 
     #[test]

@@ -1,19 +1,18 @@
 //! The API under `/api/v1`, for programs.
 //!
-//! A request is read by `place` (its path), `query` (its query) and `sent` (its body), each of which names the field that is wrong.
+//! A request is read by `call` (who asks, and its path), `query` (its query) and `json_body`, each of which names the field that is wrong.
 //! The handlers call operations, or functions of the command line, and answer with their shapes, from which `privacy` hides what a
 //! person must not see. `work_limits` bounds the work that goes on at once and the memory that it takes, which `weight` estimates. `names`
 //! remembers the queues for a second. `link` has their addresses. `lines` answers while a search goes on. `feed` reads live events once for all clients, and
 //! `figures` what all queues have. `everywhere` has lists over all queues. `document` describes all of it.
 
-mod alerting;
 mod audit;
 mod bulk;
 mod bulk_letters;
+mod call;
 mod changes;
 mod closed;
 mod document;
-mod drains;
 mod emptying;
 mod events;
 mod everywhere;
@@ -22,6 +21,7 @@ mod feed;
 mod figures;
 mod fleet;
 mod gates;
+mod history;
 mod incidents;
 mod job;
 mod job_stream;
@@ -34,7 +34,6 @@ mod letters;
 mod lines;
 mod link;
 mod names;
-mod path_params;
 mod pauses;
 mod privacy;
 mod prospects;
@@ -56,11 +55,18 @@ mod work_limits;
 use std::time::Duration;
 
 use axum::http::Method;
+use streamfleet_operations as operations;
 
+use self::call::{Answer, Call};
+use self::failure::done;
+use self::json_body::{JsonBody, from_any_text, from_text};
 pub(super) use self::query::only_described;
+use self::query::{PageParams, QueryParams, QueuesParams};
 pub(super) use self::session::SESSION_PATH;
 pub(super) use self::work_limits::{WorkLimits, asked_by};
 use super::access::Needs;
+use super::problem::Problem;
+use super::problem_kind::ProblemKind;
 use super::routes::Routes;
 
 /// How long a request may wait for the end of a job.
@@ -85,6 +91,7 @@ fn operations() -> Routes {
         .with(everywhere::routes())
         .with(queues::routes())
         .with(stats::routes())
+        .with(history::routes())
         .with(emptying::routes())
         .with(pauses::routes())
         .with(submit::routes())
@@ -103,10 +110,12 @@ fn operations() -> Routes {
         .with(gates::routes())
         .with(recurring::routes())
         .with(incidents::routes())
-        .with(alerting::routes())
         .with(events::routes())
         .with(fleet::routes())
         .with(audit::routes())
-        .with(drains::routes())
         .with(servers::routes())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

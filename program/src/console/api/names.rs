@@ -4,8 +4,9 @@ use streamfleet::Queue;
 use streamfleet::job::QueueName;
 use streamfleet_operations::{Error, gates};
 
+use super::call::Call;
 use super::failure::redis;
-use crate::console::access::{Person, Role};
+use crate::console::access::Role;
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 
@@ -21,9 +22,9 @@ pub(super) struct Visible {
 /// # Errors
 ///
 /// [`Problem`] if Redis does not answer.
-pub(super) async fn visible(app: &AppState, person: &Person) -> Result<Visible, Problem> {
-    let known = app.known().await?;
-    let queues = known.queues.iter().filter(|queue| person.may(Role::Viewer, queue)).cloned().collect();
+pub(super) async fn visible(call: &Call) -> Result<Visible, Problem> {
+    let known = call.app.known().await?;
+    let queues = known.queues.iter().filter(|queue| call.person.may(Role::Viewer, queue)).cloned().collect();
     Ok(Visible { queues, unread: known.missing.clone() })
 }
 
@@ -33,7 +34,7 @@ pub(super) async fn visible(app: &AppState, person: &Person) -> Result<Visible, 
 ///
 /// [`Problem`] with the status 404, or if Redis does not answer.
 pub(super) async fn must_have(app: &AppState, queue: &QueueName) -> Result<(), Problem> {
-    if app.effective().config.queues.contains_key(queue) {
+    if app.effective.config.queues.contains_key(queue) {
         return Ok(());
     }
     // A queue that has jobs may be newer than the list.
@@ -55,17 +56,12 @@ pub(super) async fn must_have(app: &AppState, queue: &QueueName) -> Result<(), P
 /// # Errors
 ///
 /// [`Problem`] with the status 409.
-pub(super) async fn must_be_meant(
-    app: &AppState,
-    person: &Person,
-    queue: &Queue,
-    is_sure: bool,
-) -> Result<(), Problem> {
+pub(super) async fn must_be_meant(call: &Call, queue: &Queue, is_sure: bool) -> Result<(), Problem> {
     if is_sure {
         return Ok(());
     }
-    let configured: Vec<QueueName> = app.effective().config.queues.keys().cloned().collect();
-    let may_see = |name: &QueueName| person.may(Role::Viewer, name);
-    let doubt = gates::unknown_queue((app.broker(), &configured[..]), queue, may_see).await;
+    let configured: Vec<QueueName> = call.app.effective.config.queues.keys().cloned().collect();
+    let may_see = |name: &QueueName| call.person.may(Role::Viewer, name);
+    let doubt = gates::unknown_queue((&call.app.broker, &configured[..]), queue, may_see).await;
     doubt.map_or(Ok(()), |doubt| Err(Error::Doubtful(doubt).into()))
 }

@@ -1,23 +1,11 @@
 //! Pausing and resuming a queue, a type, or a field's value.
 
-use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
-use serde_json::Value;
 use streamfleet::job::{GateName, JobType};
 use streamfleet_operations::gates::{self, Paused, value_gate};
-use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::failure::done;
-use super::json_body::JsonBody;
-use super::names;
-use super::path_params::PathParams;
-use super::privacy::View;
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, JsonBody, Problem, Routes, from_text, names, operations};
 use crate::enqueue::Length;
 
 pub(super) fn routes() -> Routes {
@@ -69,11 +57,7 @@ fn gate(job_type: Option<&str>, key: Option<&str>) -> Result<GateName, Problem> 
         (Some(_), Some(_)) => Err(Problem::field("/key", "type and key cannot be used together")),
         (None, None) => Ok(GateName::queue()),
         (None, Some(key)) => value_gate(key).map_err(|why| Problem::field("/key", why)),
-        (Some(name), None) => {
-            let job_type = name.parse::<JobType>();
-            let named = job_type.map_err(|error| Problem::field("/type", error.to_string()))?;
-            Ok(GateName::of_type(&named))
-        }
+        (Some(name), None) => Ok(GateName::of_type(&from_text::<JobType>("/type", name)?)),
     }
 }
 
@@ -82,32 +66,20 @@ fn gate(job_type: Option<&str>, key: Option<&str>) -> Result<GateName, Problem> 
 /// No further job starts, and running ones finish.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/pause", tag = "queues", request_body = Pause,
     responses((status = 200, description = "What is paused", body = Paused)))]
-async fn pause_queue(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Pause>,
-) -> Result<Json<Value>, Problem> {
-    let queue = path.queue(&app)?;
+async fn pause_queue(call: Call, JsonBody(sent): JsonBody<Pause>) -> Answer {
+    let queue = call.queue()?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
     let time = sent.time.as_ref().map(Length::read).transpose().map_err(|why| Problem::field("/for", why))?;
-    names::must_be_meant(&app, &person, &queue, sent.confirm).await?;
+    names::must_be_meant(&call, &queue, sent.confirm).await?;
     let input = gates::Pause { gate, time, is_sure: sent.confirm };
-    let paused = gates::pause(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
-    View::of(&person, &app).json(&done(paused)?)
+    call.done(gates::pause(&queue, &call.actor(&sent.reason), &input).await)
 }
 
 /// Resumes a queue, or some of its jobs.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/resume", tag = "queues", request_body = Resume,
     responses((status = 200, description = "What is resumed", body = Paused)))]
-async fn resume_queue(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Resume>,
-) -> Result<Json<Value>, Problem> {
-    let queue = path.queue(&app)?;
+async fn resume_queue(call: Call, JsonBody(sent): JsonBody<Resume>) -> Answer {
+    let queue = call.queue()?;
     let gate = gate(sent.job_type.as_deref(), sent.key.as_deref())?;
-    let resumed = gates::resume(&queue, &Actor::new(person.name(), &sent.reason), &gate).await;
-    View::of(&person, &app).json(&done(resumed)?)
+    call.done(gates::resume(&queue, &call.actor(&sent.reason), &gate).await)
 }

@@ -1,16 +1,13 @@
 //! What a person may see of jobs: without the right to see payloads, everything that came from a producer or a handler is
-//! hidden. Fields whose names the configuration masks are hidden from everybody.
+//! hidden. Fields whose names the configuration masks are hidden from everybody, or from those who are no operators.
 
-use axum::Json;
-use axum::http::StatusCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use streamfleet::job::GateName;
 use streamfleet_engine::admin::{Filter, Patch};
 
-use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, Person, without_values};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
+use super::{Call, Problem, ProblemKind};
+use crate::console::access::{ABOUT_JOBS, CAUSES, Mask, without_values};
 use crate::filter::Conditions;
 
 /// What stands in place of a hidden text.
@@ -20,67 +17,42 @@ const HIDDEN: &str = "***";
 const PRIVATE: [&str; 10] =
     ["payload", "headers", "result", "error", "errors", "example_error", "text", "note", "fields", "then"];
 
-/// What a person may see.
-pub(super) struct View<'a> {
-    person: &'a Person,
-    app: &'a AppState,
-}
-
-impl<'a> View<'a> {
-    /// The view of this person.
-    pub(super) fn of(person: &'a Person, app: &'a AppState) -> Self {
-        Self { person, app }
-    }
-
-    /// Converts what a request asked for into what this person may see of it.
+/// What the person who asks may see.
+impl Call {
+    /// Returns a shape as JSON, without what this person must not see.
     ///
     /// # Errors
     ///
     /// [`Problem`] if it is not JSON, which no shape of the API is.
-    pub(super) fn json(&self, shape: &impl Serialize) -> Result<Json<Value>, Problem> {
-        self.value(shape).map(Json)
-    }
-
-    /// Returns a shape as JSON that this person may see, without the answer around it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`View::json`].
     pub(super) fn value(&self, shape: &impl Serialize) -> Result<Value, Problem> {
-        let mut value = serde_json::to_value(shape).map_err(|error| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the answer cannot be written", error.to_string())
-        })?;
-        self.apply(&mut value);
-        Ok(value)
-    }
-
-    /// Hides what this person must not see.
-    pub(super) fn apply(&self, value: &mut Value) {
-        if !self.person.sees_payloads() {
-            hide(value);
+        let mut value = serde_json::to_value(shape)
+            .map_err(|error| Problem::new(ProblemKind::AnswerNotWritten, error.to_string()))?;
+        if !self.sees_payloads() {
+            hide(&mut value);
         }
-        self.mask().apply(value);
+        self.mask().apply(&mut value);
+        Ok(value)
     }
 
     /// What this person sees of what an action was about.
     pub(super) fn about(&self, text: &str) -> String {
-        let seen = if self.person.sees_payloads() { self.mask().about(text) } else { without_values(text) };
+        let seen = if self.sees_payloads() { self.mask().about(text) } else { without_values(text) };
         seen.into_owned()
     }
 
-    /// The mask of what nobody sees.
+    /// The mask of what this person does not see.
     pub(super) fn mask(&self) -> &Mask {
-        self.app.mask()
+        self.app.mask_for(&self.person)
     }
 
-    /// Returns true if this person sees payloads, except for what is masked for everybody.
+    /// Returns true if this person sees payloads, except for what is masked.
     pub(super) fn sees_payloads(&self) -> bool {
         self.person.sees_payloads()
     }
 
     /// Returns true if nothing is hidden from this person.
     pub(super) fn sees_all(&self) -> bool {
-        self.person.sees_payloads() && self.app.mask().is_empty()
+        self.sees_payloads() && self.mask().is_empty()
     }
 
     /// Refuses conditions that would tell what is in payloads, headers or errors.
@@ -88,18 +60,18 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// [`Problem`] that names the condition.
-    pub(super) fn check(&self, conditions: &Conditions) -> Result<(), Problem> {
-        let mask = self.app.mask();
+    pub(super) fn check_conditions(&self, conditions: &Conditions) -> Result<(), Problem> {
+        if let Some(name) = conditions.private().filter(|_| !self.sees_payloads()) {
+            return Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")));
+        }
+        let mask = self.mask();
         // By asking often enough whether a value is greater than another one, a person would learn it.
         let looks_behind = |filter: Filter| filter.looks_at(|name| mask.hides(name));
         if !mask.is_empty() && conditions.filter().is_ok_and(looks_behind) {
-            let why = "a condition may look at fields that are masked for everybody: leave it out";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why.to_owned()));
+            let why = "a condition may look at fields that are masked: leave it out";
+            return Err(Problem::new(ProblemKind::NotAllowed, why));
         }
-        let Some(name) = conditions.private().filter(|_| !self.person.sees_payloads()) else {
-            return Ok(());
-        };
-        Err(forbidden(&format!("the condition {name} looks into payloads, headers or errors")))
+        Ok(())
     }
 
     /// Refuses to look for jobs at a gate whose name has a value that this person must not see.
@@ -120,7 +92,7 @@ impl<'a> View<'a> {
     ///
     /// [`Problem`].
     pub(super) fn check_payloads(&self) -> Result<(), Problem> {
-        if self.person.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
+        if self.sees_payloads() { Ok(()) } else { Err(forbidden("this shows a payload or a result")) }
     }
 
     /// Refuses changes of single values in a payload that this person must not see: whether it has such a place tells what is in
@@ -130,12 +102,12 @@ impl<'a> View<'a> {
     ///
     /// [`Problem`].
     pub(super) fn check_places(&self, patches: &[Patch]) -> Result<(), Problem> {
-        if !patches.is_empty() && !self.person.sees_payloads() {
+        if !patches.is_empty() && !self.sees_payloads() {
             return Err(forbidden("set changes single values in a payload"));
         }
         if patches.iter().any(|patch| patch.looks_at(|name| self.mask().hides(name))) {
-            let why = "set changes a value that is masked for everybody: replace the payload as a whole";
-            return Err(Problem::new(StatusCode::FORBIDDEN, "not allowed", why));
+            let why = "set changes a value that is masked: replace the payload as a whole";
+            return Err(Problem::new(ProblemKind::NotAllowed, why));
         }
         Ok(())
     }
@@ -143,7 +115,7 @@ impl<'a> View<'a> {
 
 fn forbidden(what: &str) -> Problem {
     let why = format!("{what}, which you may not see: ask for the right to see payloads");
-    Problem::new(StatusCode::FORBIDDEN, "not allowed", why)
+    Problem::new(ProblemKind::NotAllowed, why)
 }
 
 /// Hides the values of private keys, wherever they are. Each keeps its type, so that it still has the shape that OpenAPI

@@ -1,25 +1,15 @@
 //! What may come in between before a job ends: its timeout, its expiry, and a pause.
 
-use std::time::Duration;
-
-use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
-use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{GateName, JobId, JobType, State as JobState};
 use streamfleet_engine::admin::{Holdings, Status};
-use streamfleet_operations as operations;
 use streamfleet_operations::gates::Standing;
 use utoipa_axum::routes;
 
 use super::job::found;
-use super::path_params::PathParams;
-use super::privacy::View;
-use crate::console::access::Person;
+use super::{Answer, Call, Problem, Routes, millis, operations};
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 
 pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::STATUS, routes!(get_prospects))
@@ -27,8 +17,7 @@ pub(super) fn routes() -> Routes {
 
 /// What may come in between. What does not apply, or cannot be read, is null.
 #[derive(Default, Serialize, utoipa::ToSchema)]
-#[schema(as = JobProspects)]
-struct Prospects {
+struct JobProspects {
     /// The time of the server's clock, in milliseconds since 1970.
     now_ms: u64,
     /// When the running attempt began, if its worker has reported that.
@@ -54,19 +43,15 @@ struct PausedGate {
 
 /// Shows what may come in between before a job ends.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/prospects", tag = "jobs",
-    responses((status = 200, description = "What may come in between", body = Prospects)))]
-async fn get_prospects(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    let status = found(&app, &queue, &id).await?;
-    let prospects = Prospects::read(&app, (&queue, &status)).await?;
-    View::of(&person, &app).json(&prospects)
+    responses((status = 200, description = "What may come in between", body = JobProspects)))]
+async fn get_prospects(call: Call) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    let status = found(&call.app, &queue, &id).await?;
+    let prospects = JobProspects::read(&call.app, (&queue, &status)).await?;
+    call.answer(&prospects)
 }
 
-impl Prospects {
+impl JobProspects {
     /// Reads them. What cannot be read is missing: the rest is worth seeing without it.
     ///
     /// # Errors
@@ -77,9 +62,9 @@ impl Prospects {
         if status.state.is_final() {
             return Ok(prospects);
         }
-        let [timeout_ms, expires_at_ms] = app.work_limits().read(numbers(queue, status)).await?;
+        let [timeout_ms, expires_at_ms] = app.work_limits.read(numbers(queue, status)).await?;
         let job_type = status.job_type.parse::<JobType>().ok();
-        let section = job_type.as_ref().and_then(|name| app.effective().config.types.get(name));
+        let section = job_type.as_ref().and_then(|name| app.effective.config.types.get(name));
         // That of a type with steps is for one step.
         let of_type = section.filter(|section| section.steps.is_none());
         let of_type = of_type.map(|section| millis(section.policy.timeout));
@@ -126,8 +111,4 @@ async fn paused(queue: &Queue, status: &Status, job_type: &JobType) -> Option<Pa
         }),
         Standing::Ignored | Standing::Unreadable | Standing::Tripped(_) | Standing::Open => None,
     })
-}
-
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -20,8 +20,9 @@ use streamfleet_service::config::nearest;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{ParameterIn, PathItem};
 
+use super::call::Call;
 use super::{MAX_WAIT, names};
-use crate::console::access::{Person, Role};
+use crate::console::access::Role;
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
 use crate::times;
@@ -74,8 +75,8 @@ impl QueuesParams {
     /// # Errors
     ///
     /// [`Problem`] if there are any.
-    pub(super) fn check(&self, person: &Person) -> Result<(), Problem> {
-        self.queue.iter().try_for_each(|queue| person.check(Role::Viewer, Some(queue)))
+    pub(super) fn check(&self, call: &Call) -> Result<(), Problem> {
+        self.queue.iter().try_for_each(|queue| call.person.check(Role::Viewer, Some(queue)))
     }
 
     /// The queues that the list is about, by name.
@@ -83,14 +84,14 @@ impl QueuesParams {
     /// # Errors
     ///
     /// [`Problem`] if the person may not see a queue that is named, it does not exist, or Redis does not answer.
-    pub(super) async fn visible(&self, app: &AppState, person: &Person) -> Result<Vec<QueueName>, Problem> {
-        self.check(person)?;
+    pub(super) async fn visible(&self, call: &Call) -> Result<Vec<QueueName>, Problem> {
+        self.check(call)?;
         if self.are_all() {
-            return Ok(names::visible(app, person).await?.queues);
+            return Ok(names::visible(call).await?.queues);
         }
         let named: BTreeSet<&QueueName> = self.queue.iter().collect();
         for name in &named {
-            names::must_have(app, name).await?;
+            names::must_have(&call.app, name).await?;
         }
         Ok(named.into_iter().cloned().collect())
     }

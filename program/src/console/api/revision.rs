@@ -2,11 +2,11 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use streamfleet_engine::admin::{DeadLetter, DelayedJob};
 
+use super::{Problem, ProblemKind};
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
 
 /// A revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Revision(String);
 impl Revision {
     /// The revision of a delayed job. Those who may not see its fields cannot guess them by it.
     pub(super) fn of_job(job: &DelayedJob, app: &AppState) -> Self {
-        Self(format!("\"{}\"", app.gatekeeper().revision(&job.revision())))
+        Self(format!("\"{}\"", app.gatekeeper.revision(&job.revision())))
     }
 
     /// The revision of a letter. A letter never changes: an edited one is another entry.
@@ -54,8 +54,7 @@ impl IfMatch {
 /// What the change is based on has changed.
 pub(super) fn changed() -> Problem {
     Problem::new(
-        StatusCode::PRECONDITION_FAILED,
-        "it has changed",
+        ProblemKind::Changed,
         "somebody else changed it since it was read: read it again, then send the change with the new ETag in If-Match",
     )
 }
@@ -77,6 +76,8 @@ impl<S: Sync> FromRequestParts<S> for IfMatch {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     #[test]

@@ -2,25 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use axum::Json;
-use axum::extract::State;
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
-use serde_json::Value;
 use streamfleet::Queue;
 use streamfleet::job::{JobId, QueueName};
 use streamfleet_engine::admin::WorkerInfo;
-use streamfleet_operations::{self as operations, Error, List, jobs};
+use streamfleet_operations::{Error, List, jobs};
 use utoipa_axum::routes;
 
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{QueryParams, QueuesParams};
 use super::work_limits::Work;
-use crate::console::access::{Person, Role};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, QueryParams, QueuesParams, Routes, operations};
+use crate::console::access::Role;
 
 /// How many queues are read at once.
 const AT_ONCE: usize = 8;
@@ -36,8 +28,6 @@ pub(super) fn routes() -> Routes {
         .operation(&operations::STATUS, routes!(find_job))
         .operation(&operations::JOBS, routes!(suggest))
 }
-
-type JobPlaces = List<JobPlace, JobPlaceFacts>;
 
 /// A queue that knows a job.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -59,21 +49,18 @@ struct JobPlaceFacts {
     unread: Vec<String>,
 }
 
+type JobPlaces = List<JobPlace, JobPlaceFacts>;
+
 /// Finds the queues that know a job, by its id or the id of its stream entry.
 ///
 /// A job that has neither an id nor a record, and waits in a lane, is not found: look for it in its queue.
 #[utoipa::path(get, path = "/api/v1/jobs/{id}", tag = "jobs", params(QueuesParams),
     responses((status = 200, description = "The queues", body = JobPlaces)))]
-async fn find_job(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    QueryParams(of): QueryParams<QueuesParams>,
-) -> Result<Json<Value>, Problem> {
-    let id = path.get::<JobId>("id")?;
-    let names = of.visible(&app, &person).await?;
-    let _permit = app.work_limits().begin(Work::Search)?;
-    let looking: Vec<_> = names.into_iter().map(|name| known(app.queue(name), id.clone())).collect();
+async fn find_job(call: Call, QueryParams(of): QueryParams<QueuesParams>) -> Answer {
+    let id = call.path::<JobId>("id")?;
+    let names = of.visible(&call).await?;
+    let _permit = call.app.work_limits.begin(Work::Search)?;
+    let looking: Vec<_> = names.into_iter().map(|name| known(call.app.queue(name), id.clone())).collect();
     let found: Vec<_> = stream::iter(looking).buffered(AT_ONCE).collect().await;
     let (mut items, mut unread) = (Vec::new(), Vec::new());
     for (queue, found) in found {
@@ -83,7 +70,7 @@ async fn find_job(
         }
     }
     let facts = JobPlaceFacts { unread };
-    View::of(&person, &app).json(&JobPlaces { items, next: None, facts, former: None })
+    call.answer(&JobPlaces { items, next: None, facts, former: None })
 }
 
 /// What a queue knows of a job.
@@ -118,28 +105,24 @@ struct Suggestions {
 /// Proposes names of queues, types, gates and workers.
 #[utoipa::path(get, path = "/api/v1/suggestions", tag = "console", params(QueuesParams),
     responses((status = 200, description = "The names", body = Suggestions)))]
-async fn suggest(
-    State(app): State<AppState>,
-    person: Person,
-    QueryParams(of): QueryParams<QueuesParams>,
-) -> Result<Json<Value>, Problem> {
-    of.check(&person)?;
-    let known = app.known().await?;
+async fn suggest(call: Call, QueryParams(of): QueryParams<QueuesParams>) -> Answer {
+    of.check(&call)?;
+    let known = call.app.known().await?;
     // A name that does not exist yet is being typed.
-    let asked = known.queues.iter().filter(|name| of.has(name) && person.may(Role::Viewer, name));
+    let asked = known.queues.iter().filter(|name| of.has(name) && call.person.may(Role::Viewer, name));
     let asked: Vec<QueueName> = asked.cloned().collect();
     let serves = |worker: &&WorkerInfo| listed(worker, "queues").any(|name| is_among(&asked, name));
     let workers: Vec<&WorkerInfo> = known.workers.iter().filter(serves).collect();
     let types: BTreeSet<String> =
         workers.iter().flat_map(|worker| listed(worker, "types")).map(str::to_owned).collect();
-    let seen = known.queues.iter().filter(|name| person.may(Role::Viewer, name));
+    let seen = known.queues.iter().filter(|name| call.person.may(Role::Viewer, name));
     let suggestions = Suggestions {
         queues: seen.take(MAX_NAMES).map(ToString::to_string).collect(),
         types: types.into_iter().take(MAX_NAMES).collect(),
         workers: workers.iter().take(MAX_NAMES).map(|worker| worker.consumer.clone()).collect(),
-        gates: gates(&app, &person, &asked).await,
+        gates: gates(&call, &asked).await,
     };
-    View::of(&person, &app).json(&suggestions)
+    call.answer(&suggestions)
 }
 
 fn listed<'a>(worker: &'a WorkerInfo, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -152,13 +135,12 @@ fn is_among(names: &[QueueName], name: &str) -> bool {
 }
 
 /// The gates of the first of these queues. Those of a queue that cannot be read are left out.
-async fn gates(app: &AppState, person: &Person, names: &[QueueName]) -> Vec<String> {
-    let queues = names.iter().take(MAX_QUEUES).map(|name| app.queue(name.clone()));
+async fn gates(call: &Call, names: &[QueueName]) -> Vec<String> {
+    let queues = names.iter().take(MAX_QUEUES).map(|name| call.app.queue(name.clone()));
     let reading: Vec<_> = queues.map(rules).collect();
     let found: Vec<Vec<String>> = stream::iter(reading).buffered(AT_ONCE).collect().await;
-    let view = View::of(person, app);
     let gates: BTreeSet<String> =
-        found.into_iter().flatten().filter(|gate| view.about(gate) == *gate).collect();
+        found.into_iter().flatten().filter(|gate| call.about(gate) == *gate).collect();
     gates.into_iter().take(MAX_NAMES).collect()
 }
 

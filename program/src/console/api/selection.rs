@@ -3,8 +3,7 @@
 use serde::Deserialize;
 
 use super::jobs::filter_of;
-use super::privacy::View;
-use crate::console::problem::Problem;
+use super::{Call, Problem};
 use crate::filter::Conditions;
 use streamfleet_engine::admin::Filter;
 
@@ -45,26 +44,12 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    /// Reads the conditions of a body, if this person may use them.
+    /// Reads the conditions, each of which is at this place and its name, if this person may use them.
     ///
     /// # Errors
     ///
     /// [`Problem`] that names the condition.
-    pub(super) fn conditions(&self, view: &View<'_>) -> Result<Conditions, Problem> {
-        self.conditions_at("/filter/", view)
-    }
-
-    /// Reads the conditions of a query, if this person may use them.
-    ///
-    /// # Errors
-    ///
-    /// [`Problem`] that names the condition.
-    pub(super) fn conditions_of_query(&self, view: &View<'_>) -> Result<Conditions, Problem> {
-        self.conditions_at("query.", view)
-    }
-
-    /// Reads the conditions, each of which is at this place and its name.
-    fn conditions_at(&self, at: &str, view: &View<'_>) -> Result<Conditions, Problem> {
+    pub(super) fn conditions(&self, at: &str, call: &Call) -> Result<Conditions, Problem> {
         let given = [
             ("type", self.r#type.as_slice()),
             ("where", self.r#where.as_slice()),
@@ -86,7 +71,7 @@ impl Selection {
                 set.map_err(|why| Problem::field(format!("{at}{name}"), why))?;
             }
         }
-        view.check(&conditions)?;
+        call.check_conditions(&conditions)?;
         Ok(conditions)
     }
 
@@ -95,8 +80,8 @@ impl Selection {
     /// # Errors
     ///
     /// The errors of [`Selection::conditions`].
-    pub(super) fn filter(&self, all: bool, view: &View<'_>) -> Result<Filter, Problem> {
-        let filter = filter_of(&self.conditions(view)?, view.mask(), "/filter")?;
+    pub(super) fn filter(&self, all: bool, call: &Call) -> Result<Filter, Problem> {
+        let filter = filter_of(&self.conditions("/filter/", call)?, call.mask(), "/filter")?;
         if filter.is_empty() && !all {
             return Err(Problem::field("/filter", "select something by a filter, or set all to true"));
         }
@@ -107,8 +92,8 @@ impl Selection {
     ///
     /// # Errors
     ///
-    /// The errors of [`Selection::conditions_of_query`].
-    pub(super) fn filter_of_query(&self, view: &View<'_>) -> Result<Filter, Problem> {
-        filter_of(&self.conditions_of_query(view)?, view.mask(), "query")
+    /// The errors of [`Selection::conditions`].
+    pub(super) fn filter_of_query(&self, call: &Call) -> Result<Filter, Problem> {
+        filter_of(&self.conditions("query.", call)?, call.mask(), "query")
     }
 }

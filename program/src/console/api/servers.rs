@@ -1,25 +1,17 @@
 //! What Redis reports about itself, as far as it matters to those who operate a fleet.
 
-use axum::Json;
-use axum::extract::State;
 use serde::Serialize;
-use serde_json::Value;
 use streamfleet_engine::admin::{Listed, Server};
-use streamfleet_operations::{self as operations, List};
+use streamfleet_operations::List;
 use utoipa_axum::routes;
 
 use super::failure::redis;
-use super::privacy::View;
-use crate::console::access::{Person, Role};
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, Routes, operations};
+use crate::console::access::Role;
 
 pub(super) fn routes() -> Routes {
     Routes::default().operation(&operations::QUEUES, routes!(list_servers))
 }
-
-type ServerList = List<ServerReport, ServerFacts>;
 
 /// What is known about all servers.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -50,18 +42,20 @@ struct ServerReport {
     eviction_policy: Option<String>,
 }
 
+type ServerList = List<ServerReport, ServerFacts>;
+
 /// Lists the servers of Redis: the only one, or those of a cluster that have slots.
 ///
 /// It needs the role on all queues, which the servers have together.
 #[utoipa::path(get, path = "/api/v1/servers", tag = "console",
     responses((status = 200, description = "The servers", body = ServerList)))]
-async fn list_servers(State(app): State<AppState>, person: Person) -> Result<Json<Value>, Problem> {
-    person.check_about(Role::Viewer, None)?;
-    let listed = app.broker().servers().await.map_err(redis("the servers cannot be asked"))?;
+async fn list_servers(call: Call) -> Answer {
+    call.person.check_about(Role::Viewer, None)?;
+    let listed = call.app.broker.servers().await.map_err(redis("the servers cannot be asked"))?;
     let Listed { found, missing } = listed;
     let facts = ServerFacts { unread: missing.iter().map(ToString::to_string).collect() };
     let items = found.iter().map(ServerReport::from).collect();
-    View::of(&person, &app).json(&ServerList { items, next: None, facts, former: None })
+    call.answer(&ServerList { items, next: None, facts, former: None })
 }
 
 impl From<&Server> for ServerReport {

@@ -15,12 +15,11 @@ use serde::{Deserialize, Serialize};
 use utoipa_axum::routes;
 
 use super::json_body::{must_be_json, parse};
+use super::{Problem, ProblemKind, Routes};
 use crate::console::access::{
     Csrf, HasSession, Needs, NotLoggedIn, Person, Role, by_link, by_password, end_session,
 };
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 
 /// Where sessions begin and end.
 pub(in crate::console) const SESSION_PATH: &str = "/api/v1/session";
@@ -55,7 +54,7 @@ struct SessionPerson {
     queues: BTreeMap<String, &'static str>,
     /// Whether payloads, headers, results and errors may be shown.
     payloads: bool,
-    /// Whether the configuration hides some fields from everybody. Then no form can show a payload to edit it.
+    /// Whether the configuration hides some fields from them. Then no form can show a payload to edit it.
     masked: bool,
     /// The namespace of the queues in Redis.
     namespace: String,
@@ -73,8 +72,8 @@ impl SessionPerson {
             role: grants.everywhere.map(Role::as_str),
             queues: grants.queues.iter().map(|(queue, role)| (queue.to_string(), role.as_str())).collect(),
             payloads: person.sees_payloads(),
-            masked: !app.mask().is_empty(),
-            namespace: app.broker().namespace().to_string(),
+            masked: !app.mask_for(person).is_empty(),
+            namespace: app.broker.namespace().to_string(),
             csrf_token: extensions.get::<Csrf>().cloned().unwrap_or_default().0,
             can_log_out: extensions.get::<HasSession>().is_some(),
         }
@@ -87,12 +86,12 @@ impl SessionPerson {
 #[utoipa::path(get, path = "/api/v1/session", tag = "console",
     responses((status = 200, description = "The console, and who asks", body = Session)))]
 async fn get_session(State(app): State<AppState>, extensions: Extensions) -> Json<Session> {
-    let alerts = app.effective().config.alerts.as_ref();
+    let alerts = app.effective.config.alerts.as_ref();
     let person = extensions.get::<Person>();
     Json(Session {
         version: env!("CARGO_PKG_VERSION"),
         environment: alerts.and_then(|alerts| alerts.environment.clone()),
-        way_in: app.gatekeeper().way_in(),
+        way_in: app.gatekeeper.way_in(),
         person: person.map(|person| SessionPerson::of(person, &app, &extensions)),
     })
 }
@@ -128,10 +127,11 @@ async fn log_in(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Response, Problem> {
-    let refused =
-        |why: BytesRejection| Problem::new(why.status(), "the body is not readable", why.body_text());
+    let refused = |why: BytesRejection| {
+        Problem::new(ProblemKind::BodyNotReadable, why.body_text()).with_status(why.status())
+    };
     let body = body.map_err(refused)?;
-    let gatekeeper = app.gatekeeper();
+    let gatekeeper = &app.gatekeeper;
     // A request without a body is refused for what it lacks.
     let sent: &[u8] = if body.is_empty() { b"{}" } else { &body };
     if !body.is_empty() {
@@ -149,7 +149,7 @@ async fn log_in(
     let cookie = cookie.map_err(|why| match why {
         NotLoggedIn::Wrong => {
             let why = "the name, the password or the key is wrong";
-            Problem::new(StatusCode::UNAUTHORIZED, "not logged in", why)
+            Problem::new(ProblemKind::NotLoggedIn, why)
         }
         NotLoggedIn::Wait(wait) => {
             let seconds = wait.as_secs().max(1);

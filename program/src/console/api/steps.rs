@@ -1,22 +1,12 @@
 //! The steps of a job, and what people decide about them.
 
-use axum::Json;
-use axum::extract::State;
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::{JobId, StepName, Verdict};
 use streamfleet_operations::steps::{Decision, JobSteps, StepDecided, decide, list};
-use streamfleet_operations::{self as operations, Actor};
 use utoipa_axum::routes;
 
-use super::failure::done;
-use super::json_body::JsonBody;
-use super::path_params::PathParams;
-use super::privacy::View;
-use crate::console::access::Person;
-use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
+use super::{Answer, Call, JsonBody, Routes, from_text, operations};
 
 pub(super) fn routes() -> Routes {
     Routes::default()
@@ -27,13 +17,9 @@ pub(super) fn routes() -> Routes {
 /// Shows the steps of a job.
 #[utoipa::path(get, path = "/api/v1/queues/{queue}/jobs/{id}/steps", tag = "jobs",
     responses((status = 200, description = "The steps", body = JobSteps)))]
-async fn get_steps(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-) -> Result<Json<Value>, Problem> {
-    let (queue, id) = (path.queue(&app)?, path.get::<JobId>("id")?);
-    View::of(&person, &app).json(&list(&queue, &id).await?)
+async fn get_steps(call: Call) -> Answer {
+    let (queue, id) = (call.queue()?, call.path::<JobId>("id")?);
+    call.answer(&list(&queue, &id).await?)
 }
 
 /// What somebody decides about a step.
@@ -55,18 +41,11 @@ struct Sentence {
 /// Decides about a step that failed, or that may or may not have done its work.
 #[utoipa::path(post, path = "/api/v1/queues/{queue}/jobs/{id}/steps/{step}/decide", tag = "jobs", request_body = Sentence,
     responses((status = 200, description = "What the decision led to", body = StepDecided)))]
-async fn decide_step(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
-    JsonBody(sent): JsonBody<Sentence>,
-) -> Result<Json<Value>, Problem> {
-    let (queue, job, step) = (path.queue(&app)?, path.get::<JobId>("id")?, path.get::<StepName>("step")?);
-    let verdict = sent.verdict.parse::<Verdict>();
-    let verdict = verdict.map_err(|error| Problem::field("/verdict", error))?;
+async fn decide_step(call: Call, JsonBody(sent): JsonBody<Sentence>) -> Answer {
+    let (queue, job, step) = (call.queue()?, call.path::<JobId>("id")?, call.path::<StepName>("step")?);
+    let verdict = from_text::<Verdict>("/verdict", &sent.verdict)?;
     let result = sent.result.map(|result| result.to_string());
-    let retention = app.effective().config.fleet_config().worker.retention_of(queue.name());
+    let retention = call.app.effective.config.fleet_config().worker.retention_of(queue.name());
     let input = Decision { job, step, verdict, result, retention };
-    let decided = decide(&queue, &Actor::new(person.name(), &sent.reason), &input).await;
-    View::of(&person, &app).json(&done(decided)?)
+    call.done(decide(&queue, &call.actor(&sent.reason), &input).await)
 }

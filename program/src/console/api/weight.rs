@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use streamfleet::job::{Encoding, Envelope};
 use streamfleet_engine::admin::read_msgpack;
 
+use super::Problem;
 use super::work_limits::WorkLimits;
-use crate::console::problem::Problem;
 
 /// What a value takes in the array or object that has it, …
 const VALUE_BYTES: usize = 32;

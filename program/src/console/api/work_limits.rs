@@ -1,7 +1,7 @@
 //! The work behind requests: how much of it may be done at once, and what goes on after a client is gone.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody as _};
@@ -9,6 +9,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 use streamfleet::{Queue, Shutdown};
+use streamfleet_engine::mutex::lock;
 use streamfleet_operations::tasks;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinSet;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use super::feed::Feeds;
 use super::figures::Figures;
-use crate::console::problem::Problem;
+use super::{Problem, ProblemKind};
 
 /// How long changes may go on once the process is asked to stop. They stop between two pages.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -55,7 +56,7 @@ impl Asker {
     }
 
     fn memory(&self) -> MutexGuard<'_, Vec<Held>> {
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.memory)
     }
 }
 
@@ -145,21 +146,19 @@ impl Permits {
     }
 
     fn take(self: &Arc<Self>, asker: Arc<str>, places: usize) -> Result<Held, Problem> {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         if taken.values().sum::<usize>().saturating_add(places) > self.most {
-            return Err(Problem::busy(format!(
-                "at most {} {}: try again later",
-                self.most / self.unit,
-                self.what
-            )));
+            let why = format!("at most {} {}: try again later", self.most / self.unit, self.what);
+            return Err(Problem::busy(why));
         }
         let own = taken.get(&asker).copied().unwrap_or_default();
         if own.saturating_add(places) > self.most_of_one {
-            return Err(Problem::busy(format!(
+            let why = format!(
                 "at most {} {} for one person or token: try again when one has ended",
                 self.most_of_one / self.unit,
                 self.what
-            )));
+            );
+            return Err(Problem::busy(why));
         }
         taken.insert(Arc::clone(&asker), own + places);
         Ok(Held { of: Arc::clone(self), asker, places, _memory: None })
@@ -184,7 +183,7 @@ impl Permits {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mut taken = self.of.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.of.taken);
         if let Some(own) = taken.get_mut(&self.asker) {
             *own -= self.places;
             if *own == 0 {
@@ -284,7 +283,7 @@ impl WorkLimits {
                 whole / MIB,
                 MOST_BYTES_OF_ONE / MIB
             );
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too large for the console", why));
+            return Err(Problem::new(ProblemKind::TooLarge, why));
         }
         let held = self.memory.take(Arc::clone(&asker.name), bytes)?;
         asker.memory().push(held);
@@ -310,7 +309,7 @@ impl WorkLimits {
         self.spawn(work);
         answer.await.map_err(|_| {
             let why = "the change ended without an answer: look at what became of it";
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "the outcome is not known", why)
+            Problem::new(ProblemKind::OutcomeUnknown, why).with_status(StatusCode::INTERNAL_SERVER_ERROR)
         })
     }
 
@@ -330,7 +329,7 @@ impl WorkLimits {
     }
 
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = lock(&self.running);
         while running.try_join_next().is_some() {}
         running.spawn(work);
     }
@@ -338,7 +337,7 @@ impl WorkLimits {
     /// Waits until the work that goes on is done, for a while.
     pub(in crate::console) async fn finish(&self) {
         self.feeds.stop();
-        let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut running = std::mem::take(&mut *lock(&self.running));
         let ending = async { while running.join_next().await.is_some() {} };
         if tokio::time::timeout(DRAIN, ending).await.is_err() {
             tracing::warn!("the console stops before changes that it makes are complete");

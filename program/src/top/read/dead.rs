@@ -1,6 +1,9 @@
-//! Dead letters by what killed their jobs: the exception below each group.
+//! Dead letters by what killed their jobs: the exception below each group. Those that wait for a person come first, then the largest.
+
+use std::cmp::Reverse;
 
 use streamfleet::Queue;
+use streamfleet::job::DeadReason;
 use streamfleet_operations::dead;
 
 use super::Part;
@@ -23,7 +26,19 @@ const MOST: u64 = 100;
 /// Reads the groups.
 pub(super) async fn read(place: &Place, desk: &Desk) -> anyhow::Result<Page> {
     let (queues, remark) = super::queues(place, desk).await?;
-    super::together(queues.into_iter().map(groups).collect(), remark).await
+    let parts = queues.into_iter().map(groups).collect();
+    super::together(parts, remark, |rows| rows.sort_by_cached_key(rank)).await
+}
+
+/// The order of the list: groups that wait for a person first, then by how many letters they have, and how late the last one died.
+fn rank(row: &Row) -> (bool, Reverse<u64>, Reverse<u64>) {
+    let cell = |heading: &str| {
+        let nth = COLUMNS.iter().position(|column| column.heading == heading);
+        nth.and_then(|nth| row.cells.get(nth))
+    };
+    let figure = |heading: &str| Reverse(cell(heading).and_then(|cell| cell.rank).unwrap_or(0));
+    let waits = cell("reason").is_some_and(|reason| reason.text == DeadReason::NeedsDecision.as_str());
+    (!waits, figure("letters"), figure("last"))
 }
 
 async fn groups(queue: Queue) -> Part {
@@ -33,7 +48,7 @@ async fn groups(queue: Queue) -> Part {
     }
     let now = queue.clock().await?;
     let row = |group: dead::Group| {
-        let last = now.since(group.times[1]);
+        let last = now.since(group.last_ms.into());
         Row {
             subject: Subject::Group {
                 queue: queue.name().clone(),
@@ -53,4 +68,39 @@ async fn groups(queue: Queue) -> Part {
         }
     };
     Ok(page.items.into_iter().map(row).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_that_wait_for_a_person_come_first_and_then_the_largest() {
+        let row = |group: &str, letters: u64, reason: &str, last: u64| Row {
+            subject: Subject::Group {
+                queue: "mail".parse().unwrap(),
+                group: group.to_owned(),
+                job_type: None,
+                letters,
+            },
+            cells: vec![
+                Cell::count(letters),
+                "".into(),
+                "".into(),
+                reason.into(),
+                Cell::ranked("", last),
+                group.into(),
+            ],
+            note: String::new(),
+        };
+        let mut rows = [
+            row("old", 7, "exhausted", 1),
+            row("large", 900, "expired", 1),
+            row("late", 7, "exhausted", 9),
+            row("step", 1, "needs_decision", 1),
+        ];
+        rows.sort_by_cached_key(rank);
+        let names = rows.each_ref().map(|row| row.cells[5].text.clone());
+        assert_eq!(names, ["step", "large", "late", "old"]);
+    }
 }

@@ -2,10 +2,12 @@
 
 use anyhow::Context as _;
 use streamfleet::Queue;
-use streamfleet::job::JobId;
+use streamfleet::job::{JobId, State};
+use streamfleet_engine::admin::LetterEdit;
 use streamfleet_operations::jobs::{self, Input, Job};
-use streamfleet_operations::{steps, tasks, workers};
+use streamfleet_operations::{dead, steps, tasks, workers};
 
+use super::past::{lives, sought};
 use crate::top::action::Desk;
 use crate::top::state::{Cell, Column, Page, Place, Row, Subject};
 
@@ -14,15 +16,21 @@ pub(super) const COLUMNS: &[Column] = &[Column::text("", 0), Column::text("", 0)
 /// How many attempts and lines of a log are shown, at most, the last ones.
 const MOST: usize = 20;
 
+/// The field of a dead letter that says what it was before somebody edited it.
+const EDITED: &str = "dead_before";
+
 /// Reads what a place is about.
 pub(super) async fn read(place: &Place, desk: &Desk) -> anyhow::Result<Page> {
     let rows = match place.about.as_ref().context("there is nothing to show")? {
         Subject::Job { queue, id, .. } => job(&desk.broker.queue(queue.clone()), id, desk).await?,
         Subject::Worker { name, .. } => worker(name, desk).await?,
         Subject::Task { queue, id, .. } => task(&desk.broker.queue(queue.clone()), id, desk).await?,
-        Subject::Queue { .. } | Subject::Group { .. } | Subject::Gate { .. } | Subject::Step { .. } => {
-            Vec::new()
-        }
+        Subject::Sought { queue, id } => sought(queue.as_ref(), id, desk).await?,
+        Subject::Queue { .. }
+        | Subject::Group { .. }
+        | Subject::Gate { .. }
+        | Subject::Step { .. }
+        | Subject::Past(_) => Vec::new(),
     };
     Ok(Page { rows, ..Page::default() })
 }
@@ -33,7 +41,7 @@ fn fact(subject: &Subject, name: &str, value: impl Into<String>) -> Row {
 }
 
 /// Rows for the facts that there are. Each line of a value is a row. All are about the same: keys on any of them act on it.
-fn facts(subject: &Subject, facts: Vec<(&'static str, Option<String>)>) -> Vec<Row> {
+pub(super) fn facts(subject: &Subject, facts: Vec<(&'static str, Option<String>)>) -> Vec<Row> {
     let mut rows = Vec::new();
     for (name, value) in facts {
         let value = value.filter(|value| !value.is_empty());
@@ -44,17 +52,27 @@ fn facts(subject: &Subject, facts: Vec<(&'static str, Option<String>)>) -> Vec<R
     rows
 }
 
-async fn job(queue: &Queue, id: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> {
+/// Everything about a job: from the history, if Redis has no record of it any more.
+pub(super) async fn job(queue: &Queue, id: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> {
     let id: JobId = id.parse()?;
     let Some(status) = jobs::find(queue, &id).await? else {
+        if let Some(lives) = lives(queue, &id, desk).await? {
+            return Ok(lives);
+        }
         return Err(jobs::unknown(queue, &id).await.into());
     };
     let fields = queue.fields(&status).await;
     let input = fields.map(|fields| fields.map(|fields| Input::of(&fields, false)));
     let job = jobs::status((&desk.broker, &desk.configured[..]), (queue, &status), input).await?;
-    let subject =
-        Subject::Job { queue: queue.name().clone(), id: job.id.clone(), job_type: job.job_type.clone() };
-    let mut rows = facts(&subject, job_facts(&job));
+    let is_edited = is_edited(queue, &job).await;
+    let subject = Subject::Job {
+        queue: queue.name().clone(),
+        id: job.id.clone(),
+        job_type: job.job_type.clone(),
+        letter: job.dead_letter.clone().filter(|_| job.state == State::Dead.as_str()),
+        is_edited,
+    };
+    let mut rows = facts(&subject, job_facts(&job, is_edited));
     if job.steps.is_some() {
         let steps = steps::list(queue, &id).await?;
         let job_id = steps.id.clone();
@@ -75,7 +93,21 @@ async fn job(queue: &Queue, id: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn job_facts(job: &Job) -> Vec<(&'static str, Option<String>)> {
+/// Whether the dead letter of a job has edits that can be taken back. The page is complete without it, so errors count as no.
+async fn is_edited(queue: &Queue, job: &Job) -> bool {
+    let Some(Ok(id)) = job.dead_letter.as_ref().map(|letter| letter.parse::<JobId>()) else { return false };
+    let letters = queue.dead_letters();
+    // Few letters are edited: only these are read with their large fields.
+    let bare = dead::find(letters.bare(), queue, &id).await;
+    if !bare.is_ok_and(|letter| !letter.text(EDITED).is_empty()) {
+        return false;
+    }
+    let letter = dead::find(letters, queue, &id).await;
+    // The letter also keeps edits that were taken back.
+    letter.is_ok_and(|letter| LetterEdit::default().undo().job(&letter).is_ok())
+}
+
+fn job_facts(job: &Job, is_edited: bool) -> Vec<(&'static str, Option<String>)> {
     let text = |text: &str| Some(text.to_owned());
     let attempts = job.attempts.iter().rev().take(MOST).map(|attempt| {
         let error = attempt.error.as_deref().map_or_else(String::new, |error| format!(": {error}"));
@@ -101,6 +133,7 @@ fn job_facts(job: &Job) -> Vec<(&'static str, Option<String>)> {
         ("progress", job.progress.as_ref().map(|at| format!("{}% {}", at.percent, at.note))),
         ("cancelled by", job.cancelled_by.clone()),
         ("letter", job.dead_letter.clone()),
+        ("edited", is_edited.then(|| "yes; u takes all edits back".to_owned())),
         ("steps", job.steps.clone()),
         ("headers", headers),
         ("payload", input.and_then(|input| input.shown.clone()).or_else(|| job.remark.clone())),
@@ -137,7 +170,8 @@ async fn worker(name: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> {
 async fn task(queue: &Queue, id: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> {
     let task = tasks::show(queue, id).await?;
     let is_paused = task.state == "paused";
-    let subject = Subject::Task { queue: queue.name().clone(), id: task.id.clone(), is_paused };
+    let has_moved = super::tasks::has_moved(&task);
+    let subject = Subject::Task { queue: queue.name().clone(), id: task.id.clone(), is_paused, has_moved };
     let replay = &task.replay;
     let jobs = replay.running.map(|running| {
         let count = |count: Option<u64>| count.unwrap_or(0);
@@ -162,7 +196,8 @@ async fn task(queue: &Queue, id: &str, desk: &Desk) -> anyhow::Result<Vec<Row>> 
             ("canary", replay.canary.map(|canary| canary.to_string())),
             ("looked at", Some(format!("{} of {}", task.looked, task.total))),
             ("left", task.left.map(|left| left.to_string())),
-            ("done", Some(task.done.to_string())),
+            ("done", Some(task.done.to_string()).filter(|_| replay.replayed.is_none())),
+            ("replayed", replay.replayed.map(|replayed| replayed.to_string())),
             ("jobs", jobs),
             ("left alone", Some(kept)),
             ("error", task.error.clone()),

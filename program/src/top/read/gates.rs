@@ -21,36 +21,51 @@ pub(super) const COLUMNS: &[Column] = &[
 pub(super) async fn read(place: &Place, desk: &Desk) -> anyhow::Result<Page> {
     let (queues, remark) = super::queues(place, desk).await?;
     let parts = queues.into_iter().map(|queue| part(queue, desk.clone())).collect();
-    super::together(parts, remark).await
+    super::together(parts, remark, |_| ()).await
 }
 
 async fn part(queue: Queue, desk: Desk) -> Part {
     let (list, now) = gates::list(&queue).await?;
+    // Only a gate that holds jobs and whose limits somebody has set needs the audit. Some logins must not read it.
+    let is_set = |gate: &Gate| gate.shown_state() == "holding" && gate.source == Some("command");
+    let settings = if list.items.iter().any(is_set) {
+        gates::settings(&queue).await.unwrap_or_default()
+    } else {
+        gates::Settings::default()
+    };
     let row = |gate: Gate| {
-        let until = gate.ends.map_or_else(String::new, |ends| desk.clock.with_age(ends, now));
-        let by = gate.paused_by.as_ref().map_or_else(String::new, |by| format!("paused by {by}"));
-        let why =
-            gate.reason.filter(|why| !why.is_empty()).map_or_else(String::new, |why| format!(": {why}"));
-        let at_once = gate.concurrency.map(|jobs| format!("{jobs} at once"));
-        let breaker = gate.breaker.map(|breaker| format!("breaker {breaker}"));
-        let limits: Vec<String> = [at_once, gate.rate, breaker].into_iter().flatten().collect();
+        let until = gate.until_ms.map_or_else(String::new, |ends| desk.clock.with_age(ends, now));
         Row {
             subject: Subject::Gate {
                 queue: queue.name().clone(),
                 gate: gate.gate.clone(),
                 is_paused: gate.paused_by.is_some(),
             },
+            note: note(&gate, &settings),
             cells: vec![
-                gate.gate.into(),
-                gate.state.into(),
+                gate.gate.clone().into(),
+                gate.shown_state().into(),
                 Cell::count(gate.held),
                 Cell::count(gate.waiting),
-                limits.join(", ").into(),
+                limits(&gate).into(),
                 queue.name().to_string().into(),
                 until.into(),
             ],
-            note: format!("{by}{why}"),
         }
     };
     Ok(list.items.into_iter().map(row).collect())
+}
+
+/// Limits as a cell shows them: none of them is no text.
+fn limits(gate: &Gate) -> String {
+    Some(gate.limits()).filter(|limits| limits != "none").unwrap_or_default()
+}
+
+/// What holds the jobs, who wanted that, and why.
+fn note(gate: &Gate, settings: &gates::Settings) -> String {
+    let because = |why: &str| if why.is_empty() { String::new() } else { format!(": {why}") };
+    if let Some(by) = &gate.paused_by {
+        return format!("paused by {by}{}", because(gate.reason.as_deref().unwrap_or_default()));
+    }
+    settings.holding(gate).unwrap_or_default()
 }

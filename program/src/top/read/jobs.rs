@@ -68,8 +68,14 @@ fn page(found: Found) -> Page {
 }
 
 fn row(job: &search::Row) -> Option<Row> {
-    let subject =
-        Subject::Job { queue: job.queue.parse().ok()?, id: job.id.clone(), job_type: job.job_type.clone() };
+    let is_dead = job.state == State::Dead.as_str();
+    let subject = Subject::Job {
+        queue: job.queue.parse().ok()?,
+        id: job.id.clone(),
+        job_type: job.job_type.clone(),
+        letter: job.entry.clone().filter(|_| is_dead),
+        is_edited: false,
+    };
     Some(Row {
         subject,
         cells: vec![

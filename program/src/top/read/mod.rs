@@ -1,9 +1,11 @@
 //! Reading what a place shows: what the lists of other commands read, in pages and within bounds.
 
+mod audit;
 mod dead;
 mod detail;
 mod gates;
 mod jobs;
+mod past;
 mod queues;
 mod tasks;
 mod workers;
@@ -33,6 +35,7 @@ pub(super) async fn read(place: Place, desk: Desk) -> Result<Page, String> {
         View::Workers => workers::read(&desk).await,
         View::Gates => gates::read(&place, &desk).await,
         View::Tasks => tasks::read(&place, &desk).await,
+        View::Audit => audit::read(&place, &desk).await,
         View::Detail => Box::pin(detail::read(&place, &desk)).await,
     };
     let columns = columns(place.view);
@@ -48,6 +51,7 @@ pub(super) fn columns(view: View) -> &'static [Column] {
         View::Workers => workers::COLUMNS,
         View::Gates => gates::COLUMNS,
         View::Tasks => tasks::COLUMNS,
+        View::Audit => audit::COLUMNS,
         View::Detail => detail::COLUMNS,
     }
 }
@@ -68,9 +72,13 @@ async fn queues(place: &Place, desk: &Desk) -> anyhow::Result<(Vec<Queue>, Strin
 /// What was read of one queue: rows, or why there are none.
 type Part = anyhow::Result<Vec<Row>>;
 
-/// Reads several queues. One that cannot be read does not hide the others; if none can be read, that is an error. At most [`MOST`]
-/// rows are kept.
-async fn together<F: Future<Output = Part>>(parts: Vec<F>, remark: String) -> anyhow::Result<Page> {
+/// Reads several queues. One that cannot be read does not hide the others; if none can be read, that is an error. Of the sorted rows,
+/// the first [`MOST`] are kept.
+async fn together<F: Future<Output = Part>>(
+    parts: Vec<F>,
+    remark: String,
+    sort: impl FnOnce(&mut [Row]),
+) -> anyhow::Result<Page> {
     let parts: Vec<Part> = stream::iter(parts).buffered(AT_ONCE).collect().await;
     let (mut rows, mut remarks) = (Vec::new(), Vec::from_iter((!remark.is_empty()).then_some(remark)));
     let is_lost = !parts.is_empty() && parts.iter().all(Result::is_err);
@@ -81,6 +89,7 @@ async fn together<F: Future<Output = Part>>(parts: Vec<F>, remark: String) -> an
             Err(error) => remarks.push(format!("{error:#}")),
         }
     }
+    sort(&mut rows);
     if rows.len() > MOST {
         remarks.push(format!("{MOST} of {} rows: choose a queue", rows.len()));
         rows.truncate(MOST);

@@ -1,9 +1,10 @@
-//! The queues: how many jobs wait, run and are dead, why they wait, when they are gone, and how many waited lately.
+//! The queues: how many jobs wait, run and are dead, why they wait, when they are gone, and how many waited lately; and how full Redis is.
 
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use streamfleet::Queue;
+use streamfleet::{Broker, Queue};
+use streamfleet_engine::admin::Server;
 use streamfleet_operations::outlook::EmptyIn;
 use streamfleet_operations::queues::{self, QueueReport};
 use streamfleet_operations::stats;
@@ -12,7 +13,7 @@ use super::AT_ONCE;
 use crate::stats::drawn;
 use crate::times::short;
 use crate::top::action::Desk;
-use crate::top::state::{Cell, Column, Page, Place, Row, Subject, View};
+use crate::top::state::{Cell, Column, Page, Place, Row, Subject, Usage, View};
 
 pub(super) const COLUMNS: &[Column] = &[
     Column::text("queue", 0),
@@ -37,7 +38,8 @@ pub(super) async fn read(desk: &Desk) -> anyhow::Result<Page> {
     let names = queues.iter().map(|queue| queue.name().clone()).collect();
     let trends: Vec<_> = queues.into_iter().take(MOST_TRENDS).map(trend).collect();
     let trends = async { stream::iter(trends).buffered(AT_ONCE).collect::<Vec<String>>().await };
-    let (reports, trends) = tokio::join!(queues::list(&desk.broker, names, false), trends);
+    let (reports, trends, memory) =
+        tokio::join!(queues::list(&desk.broker, names, false), trends, memory(&desk.broker));
     if let Some(report) = reports.first()
         && reports.iter().all(|report| report.error.is_some())
     {
@@ -45,7 +47,18 @@ pub(super) async fn read(desk: &Desk) -> anyhow::Result<Page> {
     }
     let trends = trends.into_iter().chain(std::iter::repeat(String::new()));
     let rows = reports.iter().zip(trends).filter_map(|(report, trend)| row(report, trend)).collect();
-    Ok(Page { rows, remark, ..Page::default() })
+    Ok(Page { rows, remark, memory, ..Page::default() })
+}
+
+/// What the servers use. Some logins must not ask.
+async fn memory(broker: &Broker) -> Vec<Usage> {
+    let servers = broker.servers().await.map(|listed| listed.found).unwrap_or_default();
+    let usage = |server: &Server| {
+        let number = |name: &str| server.fact(name).and_then(|text| text.parse::<u64>().ok());
+        let most = number("maxmemory").filter(|most| *most > 0);
+        Some(Usage { node: server.node.clone().unwrap_or_default(), used: number("used_memory")?, most })
+    };
+    servers.iter().filter_map(usage).collect()
 }
 
 /// How many jobs waited lately, as columns. What cannot be read is empty.

@@ -1,6 +1,7 @@
 //! Tasks, newest first.
 
 use streamfleet::Queue;
+use streamfleet_engine::admin::{BulkAction, TaskAction};
 use streamfleet_operations::tasks::{self, TaskReport};
 
 use super::Part;
@@ -12,6 +13,8 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::text("state", 0),
     Column::figure("done", 0),
     Column::figure("left", 0),
+    Column::figure("succeeded", 0),
+    Column::figure("died", 0),
     Column::text("queue", 0),
     Column::text("filter", 70),
     Column::figure("begun", 90),
@@ -26,9 +29,9 @@ const MOST: u64 = 50;
 pub(super) async fn read(place: &Place, desk: &Desk) -> anyhow::Result<Page> {
     let (queues, remark) = super::queues(place, desk).await?;
     let parts = queues.into_iter().map(|queue| part(queue, desk.clone())).collect();
-    let mut page = super::together(parts, remark).await?;
-    page.rows.sort_by_key(|row| std::cmp::Reverse(row.cells.get(6).and_then(|begun| begun.rank)));
-    Ok(page)
+    let begun = COLUMNS.iter().position(|column| column.heading == "begun").unwrap_or_default();
+    let rank = |row: &Row| std::cmp::Reverse(row.cells.get(begun).and_then(|begun| begun.rank));
+    super::together(parts, remark, |rows| rows.sort_by_key(rank)).await
 }
 
 async fn part(queue: Queue, desk: Desk) -> Part {
@@ -38,12 +41,15 @@ async fn part(queue: Queue, desk: Desk) -> Part {
             queue: queue.name().clone(),
             id: task.id.clone(),
             is_paused: task.state == "paused",
+            has_moved: has_moved(&task),
         },
         cells: vec![
             task.kind.into(),
             task.state.into(),
-            Cell::count(task.done + task.requested),
+            Cell::count(done(&task)),
             Cell::count(task.left),
+            of_replay(task.replay.succeeded),
+            of_replay(task.replay.died.map(|died| died + task.replay.died_otherwise.unwrap_or(0))),
             task.queue.clone().into(),
             task.filter.clone().into(),
             Cell::ranked(desk.clock.time(task.task.begun), task.created_ms),
@@ -53,6 +59,22 @@ async fn part(queue: Queue, desk: Desk) -> Part {
         note: note(&task),
     };
     Ok(list.items.into_iter().map(row).collect())
+}
+
+/// How many jobs it has changed. A replay has replayed them, also those of its canary, which it counts apart from all others.
+fn done(task: &TaskReport) -> u64 {
+    task.replay.replayed.unwrap_or(task.done + task.requested)
+}
+
+/// A count that only replays have.
+fn of_replay(count: Option<u64>) -> Cell {
+    count.map_or_else(|| Cell::ranked("", 0_u64), Cell::count)
+}
+
+/// Whether it is a move that is over and has moved something: only that can be undone.
+pub(super) fn has_moved(task: &TaskReport) -> bool {
+    let is_move = matches!(task.task.action, TaskAction::Change(BulkAction::Move(_)));
+    is_move && task.task.state.is_over() && task.done > 0
 }
 
 /// What keeps it from going on, or why it is in its state.

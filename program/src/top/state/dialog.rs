@@ -15,20 +15,43 @@ pub(in crate::top) struct Dialog {
     pub(in crate::top) is_at_reason: bool,
     /// Why it is doubtful, or what is wrong with the value; may be empty.
     pub(in crate::top) warning: String,
+    /// What the value may be, if it is one of some names.
+    names: Vec<String>,
 }
 
 impl Dialog {
-    /// Asks about an action.
-    pub(in crate::top) fn new(action: Action) -> Self {
+    /// Asks about an action whose value may be one of these names.
+    pub(in crate::top) fn new(action: Action, names: Vec<String>) -> Self {
         let value = action.asks().map(|(label, text)| (label, Line(text)));
         let is_at_reason = value.is_none();
-        Self { action, value, reason: Line::default(), is_at_reason, warning: String::new() }
+        Self { action, value, reason: Line::default(), is_at_reason, warning: String::new(), names }
     }
 
-    /// Asks once more about an action that is doubtful.
-    pub(in crate::top) fn doubting(action: Action, doubt: &str, reason: Line) -> Self {
-        let warning = format!("{doubt}. Enter does it all the same.");
-        Self { action, value: None, reason, is_at_reason: true, warning }
+    /// Asks once more about an action of which more is known now.
+    pub(super) fn again(action: Action, warning: String, reason: Line) -> Self {
+        Self { action, value: None, reason, is_at_reason: true, warning, names: Vec::new() }
+    }
+
+    /// The names that begin with what was typed as the value.
+    pub(in crate::top) fn matches(&self) -> Vec<&str> {
+        let typed = self.value.as_ref().filter(|_| !self.is_at_reason).map(|(_, value)| value.0.as_str());
+        let names = self.names.iter().map(String::as_str);
+        typed.map_or_else(Vec::new, |typed| names.filter(|name| name.starts_with(typed)).collect())
+    }
+
+    /// Completes the value as far as all names agree that begin so, or else to the first one. Returns false if that changes nothing.
+    fn complete(&mut self) -> bool {
+        let matches = self.matches();
+        let Some(first) = matches.first() else { return false };
+        let agree = |end: &usize| matches.iter().all(|name| name.get(..*end) == first.get(..*end));
+        let mut ends = (0..=first.len()).rev().filter(|end| first.is_char_boundary(*end));
+        let end = ends.find(agree).unwrap_or_default();
+        let (common, first) = (first[..end].to_owned(), (*first).to_owned());
+        let Some((_, value)) = &mut self.value else { return false };
+        let completed = if common.len() > value.0.len() { common } else { first };
+        let is_new = completed != value.0;
+        value.0 = completed;
+        is_new
     }
 
     /// Takes a key, and returns what to do if somebody has confirmed it.
@@ -36,6 +59,7 @@ impl Dialog {
         match key {
             Key::Esc => return Told::Cancelled,
             Key::Enter => return self.confirm(),
+            Key::Tab if self.complete() => self.warning.clear(),
             Key::Tab | Key::Up | Key::Down => self.is_at_reason ^= self.value.is_some(),
             Key::Char(_)
             | Key::Ctrl(_)

@@ -5,10 +5,10 @@ use streamfleet_operations::dead;
 
 use super::dialog::Dialog;
 use super::line::Line;
-use super::place::{Place, View, conditions};
+use super::place::{Place, View};
 use super::table::{Page, Subject};
 use super::{Effect, MOST_BACK, Mode, State};
-use crate::top::action::Action;
+use crate::top::action::{Action, Move};
 use crate::top::key::Key;
 
 /// How many rows `PageUp` and `PageDown` pass.
@@ -40,14 +40,16 @@ impl State {
             '?' => self.mode = Mode::Help,
             '/' => self.mode = Mode::Filter(Line(self.place.filter.clone())),
             ':' => self.mode = Mode::Command(Line::default()),
-            's' => self.sort(),
+            's' | 'o' => self.sort(),
+            'm' => self.move_jobs(),
+            'a' => return self.go(Place::new(View::Audit, self.place.queue.clone())),
             'n' => {
                 let next = self.page.next.clone()?;
                 return Some(self.turn(Some(next)));
             }
             'N' if self.place.after.is_some() => return Some(self.turn(None)),
             '0' if self.place.queue.is_some() => return self.go(Place::new(self.place.view, None)),
-            '1'..='7' => {
+            '1'..='8' => {
                 let view = View::LISTS[usize::from(c as u8 - b'1')];
                 return self.go(Place::new(view, self.place.queue.clone()));
             }
@@ -59,11 +61,29 @@ impl State {
     fn act(&mut self, key: char) {
         let Some(row) = self.row() else { return };
         match Action::of(key, &row.subject) {
-            Some(action) => self.mode = Mode::Dialog(Box::new(Dialog::new(action))),
-            None if "plcrdD".contains(key) => {
+            Some(action) => self.mode = Mode::Dialog(Box::new(Dialog::new(action, Vec::new()))),
+            None if "plcrdDu".contains(key) => {
                 self.told = (format!("{key} does nothing to this row: ? lists the keys"), true);
             }
             None => {}
+        }
+    }
+
+    /// Asks where to move the jobs of a queue, or those of it that the filter matches.
+    fn move_jobs(&mut self) {
+        let moved = match (self.place.view, self.row().map(|row| &row.subject), &self.place.queue) {
+            (View::Queues, Some(Subject::Queue { queue, .. }), _) => Move::new(queue.clone(), String::new()),
+            (View::Jobs, _, Some(queue)) => Move::new(queue.clone(), self.place.filter.clone()),
+            (View::Jobs, ..) => Err("choose a queue first, such as :jobs mail".to_owned()),
+            _ => Err("m moves the jobs of a queue, or those of a filter: on the lists 1 and 2".to_owned()),
+        };
+        match moved {
+            Ok(moved) => {
+                let from = moved.from.as_str();
+                let names = self.queues.iter().filter(|name| *name != from).cloned().collect();
+                self.mode = Mode::Dialog(Box::new(Dialog::new(Action::Move(Box::new(moved)), names)));
+            }
+            Err(why) => self.told = (why, true),
         }
     }
 
@@ -123,7 +143,6 @@ impl State {
     }
 
     fn leave(&mut self) -> Option<Effect> {
-        self.told.0.clear();
         self.place = self.back.pop()?;
         Some(self.arrive())
     }
@@ -134,16 +153,20 @@ impl State {
         self.arrive()
     }
 
-    /// Reads the place where somebody has come to.
+    /// Reads the place where somebody has come to. What was said elsewhere is over.
     fn arrive(&mut self) -> Effect {
+        self.told.0.clear();
         (self.page, self.selected, self.is_read) = (Page::default(), 0, false);
         self.look()
     }
 
     pub(super) fn filter(&mut self, text: String) -> Option<Effect> {
-        if self.place.view.is_searched()
-            && let Err(why) = conditions(&text)
+        if let Some(id) = text.strip_prefix("id=").filter(|id| !id.contains(' '))
+            && matches!(self.place.view, View::Jobs | View::Running)
         {
+            return self.go(Place::of_job(self.place.queue.clone(), id));
+        }
+        if let Err(why) = self.place.view.check(&text) {
             self.told = (why, true);
             self.mode = Mode::Filter(Line(text));
             return None;
@@ -157,22 +180,32 @@ impl State {
         if !name.is_empty() && ["quit", "q"].contains(&name) {
             return self.letter('q');
         }
+        if name == "job" && !queue.trim().is_empty() {
+            let (id, queue) = queue.trim().split_once(' ').unwrap_or((queue.trim(), ""));
+            let place = self.queue_typed(queue).map(|queue| Place::of_job(queue, id));
+            return place.and_then(|place| self.go(place));
+        }
         let view = View::LISTS.into_iter().find(|view| !name.is_empty() && view.name().starts_with(name));
         let Some(view) = view else {
             let names = View::LISTS.map(View::name).join(", ");
-            self.told = (format!("`{name}` is none of {names}, quit"), true);
+            self.told = (format!("`{name}` is none of {names}, job ID, quit"), true);
             return None;
         };
-        let queue = match queue.trim() {
-            "" => self.place.queue.clone(),
-            queue => match queue.parse::<QueueName>() {
-                Ok(queue) => Some(queue),
+        let place = self.queue_typed(queue).map(|queue| Place::new(view, queue));
+        place.and_then(|place| self.go(place))
+    }
+
+    /// The queue that somebody has typed, or else the one of this place. `None` if it cannot be the name of a queue, which is told.
+    fn queue_typed(&mut self, text: &str) -> Option<Option<QueueName>> {
+        match text.trim() {
+            "" => Some(self.place.queue.clone()),
+            text => match text.parse::<QueueName>() {
+                Ok(queue) => Some(Some(queue)),
                 Err(error) => {
                     self.told = (error.to_string(), true);
-                    return None;
+                    None
                 }
             },
-        };
-        self.go(Place::new(view, queue))
+        }
     }
 }

@@ -4,6 +4,8 @@
 mod dialog;
 mod line;
 mod list;
+mod memory;
+mod noted;
 mod place;
 mod table;
 #[cfg(test)]
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 pub(super) use self::dialog::Dialog;
 pub(super) use self::line::{Line, Told};
+pub(super) use self::memory::{Memory, Usage};
+pub(super) use self::noted::noted;
 pub(super) use self::place::{Place, Sought, View, conditions};
 pub(super) use self::table::{Cell, Column, Page, Row, Subject};
 use super::action::{Action, Answer, Failure};
@@ -71,6 +75,10 @@ pub(super) struct State {
     /// Whether the page was read since somebody came to the place.
     pub(super) is_read: bool,
     pub(super) mode: Mode,
+    /// What the servers of Redis use, and used lately.
+    pub(super) memory: Memory,
+    /// The queues that were listed last: for those who type a name.
+    queues: Vec<String>,
     /// The last answer, and whether it is an error; may be empty.
     pub(super) told: (String, bool),
     /// How many actions have no answer yet.
@@ -99,6 +107,8 @@ impl State {
             selected: 0,
             is_read: false,
             mode: Mode::Rows,
+            memory: Memory::default(),
+            queues: Vec::new(),
             told: (String::new(), false),
             acting: 0,
             every,
@@ -149,10 +159,23 @@ impl State {
                 (self.read_at, self.is_read) = (self.now, true);
                 self.failure.clear();
                 self.page = page;
+                self.learn();
                 self.arrange();
             }
             Err(why) => self.failure = why,
         }
+    }
+
+    /// Keeps what other places need of the queues.
+    fn learn(&mut self) {
+        if self.place.view != View::Queues {
+            return;
+        }
+        let name = |row: &Row| {
+            if let Subject::Queue { queue, .. } = &row.subject { Some(queue.to_string()) } else { None }
+        };
+        self.queues = self.page.rows.iter().filter_map(name).collect();
+        self.memory.note(std::mem::take(&mut self.page.memory), self.now);
     }
 
     fn acted(&mut self, answer: Answer, reason: String) {
@@ -164,10 +187,12 @@ impl State {
             }
             Err(Failure::Error(why)) => self.told = (why, true),
             // Nobody loses what they are typing.
-            Err(Failure::Doubt(action, doubt)) if self.mode == Mode::Rows => {
-                self.mode = Mode::Dialog(Box::new(Dialog::doubting(action, &doubt, Line(reason))));
+            Err(Failure::Confirm(action, warning)) if self.mode == Mode::Rows => {
+                self.mode = Mode::Dialog(Box::new(Dialog::again(action, warning, Line(reason))));
             }
-            Err(Failure::Doubt(_, doubt)) => self.told = (format!("{doubt}: nothing was done"), true),
+            Err(Failure::Confirm(action, _)) => {
+                self.told = (format!("not confirmed, nothing was done: {}", action.told()), true);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 use streamfleet::job::{GateName, QueueName, State};
 use streamfleet_engine::admin::Filter;
 
+use super::noted::noted;
 use super::table::{Sort, Subject};
 use crate::filter::Conditions;
 
@@ -16,14 +17,23 @@ pub(in crate::top) enum View {
     Workers,
     Gates,
     Tasks,
+    Audit,
     /// One job, worker or task.
     Detail,
 }
 
 impl View {
     /// The lists, in the order of their keys, from 1.
-    pub(in crate::top) const LISTS: [Self; 7] =
-        [Self::Queues, Self::Jobs, Self::Running, Self::Dead, Self::Workers, Self::Gates, Self::Tasks];
+    pub(in crate::top) const LISTS: [Self; 8] = [
+        Self::Queues,
+        Self::Jobs,
+        Self::Running,
+        Self::Dead,
+        Self::Workers,
+        Self::Gates,
+        Self::Tasks,
+        Self::Audit,
+    ];
 
     /// Its name: that of a command, too.
     pub(in crate::top) fn name(self) -> &'static str {
@@ -35,6 +45,7 @@ impl View {
             Self::Workers => "workers",
             Self::Gates => "gates",
             Self::Tasks => "tasks",
+            Self::Audit => "audit",
             Self::Detail => "detail",
         }
     }
@@ -46,7 +57,16 @@ impl View {
 
     /// Whether Redis is asked only for what the filter matches.
     pub(in crate::top) fn is_searched(self) -> bool {
-        matches!(self, Self::Jobs | Self::Running)
+        matches!(self, Self::Jobs | Self::Running | Self::Audit)
+    }
+
+    /// Says what is wrong with a filter.
+    pub(super) fn check(self, filter: &str) -> Result<(), String> {
+        match self {
+            Self::Jobs | Self::Running => conditions(filter).map(drop),
+            Self::Audit => noted(filter).map(drop),
+            Self::Queues | Self::Dead | Self::Workers | Self::Gates | Self::Tasks | Self::Detail => Ok(()),
+        }
     }
 }
 
@@ -73,6 +93,12 @@ impl Place {
         Self { view, queue, about: None, filter: String::new(), after: None, sort: None, selected: None }
     }
 
+    /// The page of a job that somebody looks for by its id.
+    pub(super) fn of_job(queue: Option<QueueName>, id: &str) -> Self {
+        let about = Some(Subject::Sought { queue, id: id.to_owned() });
+        Self { about, ..Self::new(View::Detail, None) }
+    }
+
     /// The place to which Enter on a row leads, if it leads anywhere.
     pub(in crate::top) fn below(subject: &Subject) -> Option<Self> {
         let jobs =
@@ -87,14 +113,17 @@ impl Place {
             }
             Subject::Gate { queue, gate, .. } => Some(jobs(queue, format!("gate={gate}"))),
             Subject::Job { .. } | Subject::Worker { .. } | Subject::Task { .. } => Some(detail()),
-            Subject::Step { .. } => None,
+            Subject::Step { .. } | Subject::Sought { .. } | Subject::Past(_) => None,
         }
     }
 
     /// The title: what is shown, and which part of it.
     pub(in crate::top) fn title(&self) -> String {
         let about = match &self.about {
-            Some(Subject::Job { queue, id, .. }) => format!("job {id} of {queue}"),
+            Some(Subject::Job { queue, id, .. } | Subject::Sought { queue: Some(queue), id }) => {
+                format!("job {id} of {queue}")
+            }
+            Some(Subject::Sought { queue: None, id }) => format!("job {id}"),
             Some(Subject::Worker { name, .. }) => format!("worker {name}"),
             Some(Subject::Task { queue, id, .. }) => format!("task {id} of {queue}"),
             Some(_) | None => {

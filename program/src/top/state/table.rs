@@ -3,6 +3,8 @@
 use streamfleet::job::QueueName;
 use streamfleet_engine::admin::grouped;
 
+use super::memory::Usage;
+
 /// A column.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::top) struct Column {
@@ -52,13 +54,52 @@ impl<T: Into<String>> From<T> for Cell {
 /// What a row is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::top) enum Subject {
-    Queue { queue: QueueName, is_paused: bool },
-    Job { queue: QueueName, id: String, job_type: String },
-    Group { queue: QueueName, group: String, job_type: Option<String>, letters: u64 },
-    Worker { name: String, drains: bool },
-    Gate { queue: QueueName, gate: String, is_paused: bool },
-    Task { queue: QueueName, id: String, is_paused: bool },
-    Step { queue: QueueName, job: String, step: String },
+    Queue {
+        queue: QueueName,
+        is_paused: bool,
+    },
+    /// A job: with its dead letter if it is dead, and whether somebody is known to have edited that.
+    Job {
+        queue: QueueName,
+        id: String,
+        job_type: String,
+        letter: Option<String>,
+        is_edited: bool,
+    },
+    Group {
+        queue: QueueName,
+        group: String,
+        job_type: Option<String>,
+        letters: u64,
+    },
+    Worker {
+        name: String,
+        drains: bool,
+    },
+    Gate {
+        queue: QueueName,
+        gate: String,
+        is_paused: bool,
+    },
+    /// A task, and whether it is a move that is over and has moved something.
+    Task {
+        queue: QueueName,
+        id: String,
+        is_paused: bool,
+        has_moved: bool,
+    },
+    Step {
+        queue: QueueName,
+        job: String,
+        step: String,
+    },
+    /// A job that somebody looks for by its id: in this queue, or in all.
+    Sought {
+        queue: Option<QueueName>,
+        id: String,
+    },
+    /// What nobody can change: a note of the audit, or a job that only the history has.
+    Past(String),
 }
 
 impl Subject {
@@ -114,6 +155,8 @@ pub(in crate::top) struct Page {
     pub(in crate::top) next: Option<String>,
     /// What to know about the page as a whole; may be empty.
     pub(in crate::top) remark: String,
+    /// What the servers of Redis use, if the place shows that.
+    pub(in crate::top) memory: Vec<Usage>,
 }
 
 /// By which column rows are sorted, and whether the greatest come first.

@@ -85,7 +85,7 @@ fn an_action_asks_for_a_value_and_a_reason_and_is_carried_out_once() {
     assert_eq!(press(&mut state, "q"), None, "its answer is not there yet");
 
     // Another person has paused it.
-    let doubt = Failure::Doubt(pause(true), "bob has already paused it".to_owned());
+    let doubt = Failure::Confirm(pause(true), "bob has already paused it".to_owned());
     state.update(Event::Acted(Err(doubt), "the relay is down".to_owned()));
     let effect = press(&mut state, "\n");
     assert_eq!(effect, Some(Effect::Act(pause(true), "the relay is down".to_owned())));
@@ -185,4 +185,57 @@ fn commands_are_names_of_lists() {
     }
     assert_eq!(press(&mut state, ":q\n"), Some(Effect::Quit));
     assert_eq!(state.update(Event::Key(Key::Ctrl('z'))), Some(Effect::Suspend));
+}
+
+#[test]
+fn a_move_takes_the_queue_or_the_filter_and_names_are_completed() {
+    let mut state = state(&["bulk", "bulk-2", "mail"]);
+    press(&mut state, "G");
+    press(&mut state, "mb\t");
+    let typed = |state: &State| {
+        let Mode::Dialog(dialog) = &state.mode else { panic!("{:?}", state.mode) };
+        dialog.value.clone().unwrap().1.0
+    };
+    assert_eq!(typed(&state), "bulk");
+    press(&mut state, "-\t");
+    assert_eq!(typed(&state), "bulk-2");
+    let effect = press(&mut state, "\nit delays the others\n");
+    let Some(Effect::Act(Action::Move(moved), reason)) = effect else { panic!("{effect:?}") };
+    assert_eq!((moved.from.as_str(), &*reason), ("mail", "it delays the others"));
+    let plan = Failure::Confirm(Action::Move(moved), "no live worker knows it".to_owned());
+    state.update(Event::Acted(Err(plan), reason));
+    let effect = press(&mut state, "\n");
+    assert!(matches!(&effect, Some(Effect::Act(Action::Move(_), why)) if why == "it delays the others"));
+
+    press(&mut state, "2");
+    assert_eq!(press(&mut state, "m"), None);
+    assert!(state.told.0.contains("choose a queue first"), "{:?}", state.told);
+    press(&mut state, ":jobs mail\n");
+    press(&mut state, "/type=mail.*\n");
+    press(&mut state, "m");
+    assert!(
+        matches!(&state.mode, Mode::Dialog(dialog) if dialog.action.told().contains("match type=mail.*"))
+    );
+}
+
+#[test]
+fn a_job_is_looked_for_by_its_id_and_the_audit_has_a_key() {
+    let mut state = state(&["mail"]);
+    let sought = |effect: Option<Effect>| match effect {
+        Some(Effect::Read(_, Place { about: Some(Subject::Sought { queue, id }), .. })) => (queue, id),
+        other => panic!("{other:?}"),
+    };
+    let (queue, id) = sought(press(&mut state, ":job order-7\n"));
+    assert_eq!((queue, &*id, &*state.place.title()), (None, "order-7", "job order-7"));
+    let (queue, id) = sought(press(&mut state, ":job order-8 mail\n"));
+    assert_eq!((queue.unwrap().as_str(), &*id), ("mail", "order-8"));
+    press(&mut state, ":jobs mail\n");
+    let (queue, id) = sought(press(&mut state, "/id=order-9\n"));
+    assert_eq!((queue.unwrap().as_str(), &*id), ("mail", "order-9"));
+    press(&mut state, "a");
+    assert_eq!(state.place.view, View::Audit);
+    press(&mut state, "/since=soon\n");
+    assert!(state.told.0.starts_with("since=soon"), "{:?}", state.told);
+    let effect = press(&mut state, "\u{1b}/who=ann\n");
+    assert!(matches!(&effect, Some(Effect::Read(_, place)) if place.filter == "who=ann"), "{effect:?}");
 }

@@ -6,6 +6,9 @@ use crate::top::state::Dialog;
 /// How many lines the description and the warning take, at most.
 const MOST: usize = 3;
 
+/// How far names stand from the left, below the value that they complete.
+const GAP: u16 = 2;
+
 /// Draws the dialog of somebody.
 pub(super) fn draw(dialog: &Dialog, who: &str, pen: &mut Pen<'_>) {
     let (width, height) = pen.size();
@@ -16,7 +19,8 @@ pub(super) fn draw(dialog: &Dialog, who: &str, pen: &mut Pen<'_>) {
     add(&mut lines, &dialog.action.told(), Tone::Strong);
     add(&mut lines, &format!("by {who}; the audit notes it"), Tone::Dim);
     add(&mut lines, &dialog.warning, Tone::Bad);
-    let fields = 1 + u16::from(dialog.value.is_some());
+    let names = dialog.matches();
+    let fields = 1 + u16::from(dialog.value.is_some()) + u16::from(!names.is_empty());
     let used = u16::try_from(lines.len()).unwrap_or(height) + fields + 1;
     let top = height.saturating_sub(used);
     pen.clear(top, used);
@@ -29,8 +33,13 @@ pub(super) fn draw(dialog: &Dialog, who: &str, pen: &mut Pen<'_>) {
         field(pen, y, label, &value.0, !dialog.is_at_reason);
         y += 1;
     }
+    if !names.is_empty() {
+        pen.text((GAP, y), &names.join("  "), width.saturating_sub(GAP), Tone::Dim);
+        y += 1;
+    }
     field(pen, y, "reason", &dialog.reason.0, dialog.is_at_reason);
-    pen.text((0, y + 1), "Enter confirms  Tab other field  Esc does nothing", width, Tone::Dim);
+    let tab = if names.is_empty() { "other field" } else { "completes" };
+    pen.text((0, y + 1), &format!("Enter confirms  Tab {tab}  Esc does nothing"), width, Tone::Dim);
 }
 
 fn field(pen: &mut Pen<'_>, y: u16, label: &str, text: &str, is_current: bool) {

@@ -16,19 +16,21 @@ use crate::times::short;
 const LEAST: (u16, u16) = (30, 8);
 
 /// The help: keys, and what they do.
-const HELP: [&str; 12] = [
+const HELP: [&str; 14] = [
     "1 queues 2 jobs 3 running 4 dead 5 workers 6 gates 7 tasks",
-    ":NAME [QUEUE] goes to a list    0 shows it for all queues",
+    "8 or a: the audit    :NAME [QUEUE] goes to a list    0 all",
+    ":job ID [QUEUE] or /id=ID shows a job, also an old one",
     "Enter opens a row    Esc goes back    q quits",
-    "/ filters: words; for jobs also state=dead type=mail.*",
-    "  payload.customer=9 h.tenant=9 error=timeout since=1h",
-    "s sorts by the next column (the page that is shown)",
-    "n next page of jobs    N first page    g top    G end",
+    "/ filters: words; for jobs state=dead type=mail.* since=1h",
+    "  payload.customer=9 error=timeout; who= action= target=",
+    "s or o sorts by the next column (the page that is shown)",
+    "n next page   N first page   g top   G end",
     "p pauses or resumes a queue, type, gate or task",
     "l limits a queue, type or gate  D drains, resumes a worker",
-    "c cancels a job, stops a task",
-    "r replays a group of dead letters, first some of it",
-    "d decides about a step, on the page of its job",
+    "c cancels a job, stops a task   d decides about a step",
+    "m moves the jobs of a queue, or those of the filter",
+    "r replays a group, first some of it, or one dead job",
+    "u undoes a move; edits of a letter, on the page of its job",
 ];
 
 /// Draws everything.
@@ -44,6 +46,13 @@ pub(super) fn draw(state: &State, buffer: &mut Buffer, has_color: bool) {
     if let Some((age, why)) = state.stale() {
         let why = if why.is_empty() { "no answer yet" } else { why };
         pen.bar(top, &format!("stale for {}: {why}; tries again by itself", short(age)), Tone::Bad);
+        top += 1;
+    }
+    if state.place.view == View::Queues
+        && state.mode != Mode::Help
+        && let Some((line, is_nearly_full)) = state.memory.line()
+    {
+        pen.text((0, top), &line, width, if is_nearly_full { Tone::Bad } else { Tone::Dim });
         top += 1;
     }
     match &state.mode {
@@ -100,12 +109,14 @@ fn remark(state: &State, pen: &mut Pen<'_>, line: u16) {
 /// The most important keys of a view.
 fn keys(view: View) -> &'static str {
     match view {
-        View::Queues => "? help  Enter jobs  p pause  l limit  / filter  q quit",
-        View::Jobs | View::Running => "? help  Enter job  c cancel  p pause  / filter  Esc back",
+        View::Queues => "? help  Enter jobs  p pause  m move  a audit  q quit",
+        View::Jobs => "? help  Enter job  c cancel  r replay  m move  / filter",
+        View::Running => "? help  Enter job  c cancel  p pause  / filter  Esc back",
         View::Dead => "? help  Enter letters  r replay  p pause type  Esc back",
         View::Workers => "? help  Enter worker  D drain  Esc back  q quit",
         View::Gates => "? help  p pause  l limit  Enter jobs  Esc back",
-        View::Tasks => "? help  p pause  c stop  Enter task  Esc back",
-        View::Detail => "? help  c cancel  p pause  d decide  D drain  Esc back",
+        View::Tasks => "? help  p pause  c stop  u undo  Enter task  Esc back",
+        View::Audit => "? help  / who=ann action=dead  n next page  Esc back",
+        View::Detail => "? help  c cancel  r replay  d decide  u undo  Esc back",
     }
 }

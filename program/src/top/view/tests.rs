@@ -10,7 +10,7 @@ use ratatui::style::Color;
 
 use crate::top::key::Key;
 use crate::top::read::columns;
-use crate::top::state::{Cell, Event, Page, Place, Row, State, Subject, View};
+use crate::top::state::{Cell, Event, Page, Place, Row, State, Subject, Usage, View};
 
 /// The sizes on which every view must be usable.
 const SIZES: [(u16, u16); 2] = [(60, 15), (120, 40)];
@@ -22,7 +22,12 @@ fn state(view: View, rows: Vec<Row>) -> State {
     state.update(Event::Time(Duration::ZERO));
     state.place = Place::new(view, None);
     let remark = format!("{} rows were read", rows.len());
-    state.update(Event::Read(1, Ok(Page { columns: columns(view), rows, next: None, remark })));
+    let memory = if view == View::Queues {
+        vec![Usage { node: String::new(), used: 300 << 20, most: Some(1 << 30) }]
+    } else {
+        Vec::new()
+    };
+    state.update(Event::Read(1, Ok(Page { columns: columns(view), rows, next: None, remark, memory })));
     state
 }
 
@@ -58,8 +63,9 @@ fn rows(view: View) -> Vec<Row> {
                 let state = if nth % 2 == 0 { "running" } else { "dead" };
                 let cells =
                     [("job", id.as_str()), ("type", "mail.send"), ("state", state), ("where", "web-3")];
+                let job_type = "mail.send".to_owned();
                 let subject =
-                    Subject::Job { queue: queue(), id: id.clone(), job_type: "mail.send".to_owned() };
+                    Subject::Job { queue: queue(), id: id.clone(), job_type, letter: None, is_edited: false };
                 row(view, subject, &cells, if nth == 1 { evil } else { "" })
             })
             .collect(),
@@ -75,16 +81,16 @@ fn rows(view: View) -> Vec<Row> {
             let cells = [("worker", "web-3-4711-0b5ff109"), ("state", "draining"), ("version", "0.1.0")];
             vec![row(view, subject, &cells, "asked to drain by bob: its disk is failing")]
         }
-        View::Gates => {
-            let subject =
-                Subject::Gate { queue: queue(), gate: "type:mail.send".to_owned(), is_paused: true };
-            let cells = [("gate", "type:mail.send"), ("state", "paused"), ("limits", "10 at once, 100/s")];
-            vec![row(view, subject, &cells, "paused by ann: the relay is down")]
-        }
+        View::Gates => gates(),
         View::Tasks => {
-            let subject = Subject::Task { queue: queue(), id: "t1".to_owned(), is_paused: false };
-            let cells = [("kind", "replay"), ("state", "canary"), ("filter", "--group 0b5ff10951f305e7")];
-            vec![row(view, subject, &cells, "")]
+            let id = "t1".to_owned();
+            let subject = Subject::Task { queue: queue(), id, is_paused: false, has_moved: false };
+            let cells = [("kind", "replay"), ("state", "stopped"), ("filter", "--group 0b5ff10951f305e7")];
+            vec![row(view, subject, &cells, "2 of 5 died again of the error of their group")]
+        }
+        View::Audit => {
+            let cells = [("at", "09:30:00"), ("who", "ann"), ("action", "gates set"), ("target", evil)];
+            vec![row(view, Subject::Past("1-0".to_owned()), &cells, "the relay is slow")]
         }
         View::Detail => {
             let subject = Subject::Worker { name: "web-3".to_owned(), drains: false };
@@ -97,6 +103,20 @@ fn rows(view: View) -> Vec<Row> {
                 .to_vec()
         }
     }
+}
+
+/// A gate that is shut, and one that holds many jobs.
+fn gates() -> Vec<Row> {
+    let gate = |gate: &str, state, limits, note| {
+        let queue = "mail".parse().unwrap();
+        let subject = Subject::Gate { queue, gate: gate.to_owned(), is_paused: state == "paused" };
+        row(View::Gates, subject, &[("gate", gate), ("state", state), ("limits", limits)], note)
+    };
+    let holding = "168,000 wait for 2/s, set by bob: the relay is slow";
+    vec![
+        gate("type:mail.send", "paused", "10 at once, 100/s", "paused by ann: the relay is down"),
+        gate("type:mail.newsletter", "holding", "2/s", holding),
+    ]
 }
 
 fn drawn(state: &State, (width, height): (u16, u16)) -> String {
@@ -133,6 +153,18 @@ fn a_dialog_says_what_it_does_and_who_and_asks_why() {
 }
 
 #[test]
+fn the_dialog_of_a_move_shows_the_queues_that_a_name_may_be() {
+    let mut state = state(View::Queues, rows(View::Queues));
+    state.update(Event::Key(Key::Char('m')));
+    for size in SIZES {
+        let shown = drawn(&state, size);
+        for part in ["Move the jobs of the queue mail", "to which queue: ", "  bulk ", "Tab completes"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn stale_figures_are_grey_below_a_banner_that_says_for_how_long() {
     let mut state = state(View::Queues, rows(View::Queues));
     state.update(Event::Time(Duration::from_secs(12)));
@@ -141,7 +173,7 @@ fn stale_figures_are_grey_below_a_banner_that_says_for_how_long() {
     assert!(shown.contains("stale for 12s: cannot reach redis"), "{shown}");
     let mut buffer = Buffer::empty(Rect::new(0, 0, 60, 15));
     super::draw(&state, &mut buffer, true);
-    assert_eq!(buffer[(0, 3)].fg, Color::DarkGray, "{shown}");
+    assert_eq!(buffer[(0, 4)].fg, Color::DarkGray, "{shown}");
     let mut plain = Buffer::empty(Rect::new(0, 0, 60, 15));
     super::draw(&state, &mut plain, false);
     assert!(plain.content.iter().all(|cell| cell.fg == Color::Reset), "nobody wants colors");

@@ -48,7 +48,7 @@ impl<'a> Attempt<'a> {
 
     pub fn complete_values(&self) -> Values {
         let Self { entry, generation, id, .. } = *self;
-        values(&[entry, generation, id, "5", "", "60000", "test", CREATED, "1", ""])
+        values(&[entry, generation, id, "5", "", "60000", "test", CREATED, "1", "", ""])
     }
 
     pub fn defer_values(&self, delay: &str) -> Values {
@@ -73,7 +73,8 @@ impl<'a> Attempt<'a> {
     pub fn cancelled_values(&self) -> Values {
         let Self { entry, generation, id, repeated } = *self;
         let why = "no longer wanted";
-        values(&[entry, generation, id, repeated, why, "5", "dropped", "me", "test", CREATED, "60000", ""])
+        let ended = ["5", "dropped", "me", "test", CREATED, "60000", "", "1", ""];
+        values(&[&[entry, generation, id, repeated, why][..], &ended].concat())
     }
 }
 

@@ -19,11 +19,12 @@ use harness::wait::until_async;
 pub(super) const SOON: Duration = Duration::from_secs(60);
 
 /// The accounts, by their tokens. `limited` may only use the queue `mail`.
-const ACCOUNTS: [(&str, &str); 5] = [
+const ACCOUNTS: [(&str, &str); 6] = [
     ("admin", "role = \"admin\""),
     ("blind", "role = \"admin\"\npayloads = false"),
     ("submitter", "role = \"submitter\""),
     ("viewer", "role = \"viewer\""),
+    ("reader", "role = \"viewer\"\npayloads = true"),
     ("limited", "queues = { mail = \"operator\" }"),
 ];
 

@@ -235,6 +235,36 @@ async fn a_batch_that_does_not_exist_is_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_opened_once_and_the_wrong_field_of_a_member_is_named() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let path = "queues/default/batches/invoices";
+    let jobs =
+        json!({"follow": {"type": "total"}, "members": [{"type": "test"}, {"type": "test", "id": "own"}]});
+    for _ in 0..2 {
+        let opened = console.put(path, &jobs).await.ok(200);
+        assert_eq!(opened["ids"], json!(["invoices.0", "own"]));
+    }
+    assert_eq!(console.get("queues/default").await.ok(200)["waiting"], 2);
+    assert_eq!(console.get(path).await.ok(200)["state"], "closed");
+    for (body, at) in [
+        (json!({"follow": {"type": "total"}, "members": []}), "/members"),
+        (json!({"follow": {"type": "Total"}, "members": [{"type": "test"}]}), "/follow/type"),
+        (
+            json!({"follow": {"type": "total"}, "members": [{"type": "a"}, {"type": "a", "delay": "x"}]}),
+            "/members/1/delay",
+        ),
+        (
+            json!({"follow": {"type": "total"}, "members": [{"type": "a", "headers": {"": "x"}}]}),
+            "/members/0",
+        ),
+    ] {
+        assert_eq!(console.put("queues/default/batches/wrong", &body).await.wrong(422), at, "{body}");
+    }
+    send(console.ask_as("viewer", Method::PUT, path).json(&jobs)).await.problem(403);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn probes_and_the_description_need_no_token() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;

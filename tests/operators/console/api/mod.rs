@@ -21,3 +21,4 @@ mod session;
 mod stats;
 mod submit;
 mod told;
+mod wrong;

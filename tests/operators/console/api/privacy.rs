@@ -134,6 +134,41 @@ async fn masked_fields_are_told_to_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn secrets_are_told_to_operators_only_unless_the_configuration_says_otherwise() {
+    let server = RedisServer::start();
+    let usual = Console::start(&server).await;
+    let open = Console::start_with(&server, "secrets = []\n").await;
+    let job = json!({
+        "type": "test", "id": "one", "delay": "1h", "headers": {"Authorization": "Bearer s-4711"},
+        "payload": {"to": "ann", "login": {"Api_Key": "s-4711"}},
+    });
+    usual.submit("mail", &job).await;
+    let letter = ["type", "test", "id", "ill", "dead_reason", "fatal", "dead_error", "refused: token=s-4711"];
+    server.cmd(&[&["XADD", "sf:{mail}:dead", "*"][..], &letter].concat());
+    let searched = "queues/mail/jobs?state=scheduled&where=payload.login.Api_Key%3Ds-4711";
+    for (console, token, is_told) in [
+        (&usual, "admin", true),
+        (&usual, "limited", true),
+        (&usual, "reader", false),
+        (&open, "reader", true),
+    ] {
+        let get = async |path: &str| send(console.ask_as(token, Method::GET, path)).await;
+        for path in ["queues/mail/jobs/one", "queues/mail/jobs/one/payload", "queues/mail/dead"] {
+            let shown = get(path).await;
+            assert_eq!(
+                (shown.status, shown.text.contains("s-4711")),
+                (200, is_told),
+                "{token} {path}: {shown:?}"
+            );
+        }
+        let payload = get("queues/mail/jobs/one").await.ok(200)["payload"].clone();
+        assert_eq!(payload["to"], "ann", "{token} sees the rest: {payload}");
+        assert_eq!(get(searched).await.status, if is_told { 200 } else { 403 }, "{token}");
+        assert_eq!(get("session").await.ok(200)["person"]["masked"], json!(!is_told), "{token}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_cannot_be_decoded_is_hidden_wherever_it_is_told() {
     let server = RedisServer::start();
     let console = Console::start_with(&server, "mask = [\"card\"]\n").await;

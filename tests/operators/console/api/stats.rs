@@ -25,6 +25,9 @@ async fn samples_and_types_are_those_of_the_command_line() {
         (&types["items"][0]["type"], &types["items"][0]["run"]["count"], &types["items"][1]["type"]),
         (&json!("mail.send"), &json!(12), &Value::Null)
     );
+    let durations = console.get("queues/mail/stats/durations").await.ok(200);
+    assert_eq!(durations["items"], cli::json(&server, &["stats", "mail", "--durations"])["items"]);
+    assert!(durations["items"][0]["run"]["count"].as_u64().is_some_and(|runs| runs > 0), "{durations}");
     assert!(types["from_ms"].as_u64().is_some_and(|from| from > 0), "{types}");
 }
 
@@ -34,7 +37,7 @@ async fn statistics_are_for_those_who_may_see_the_queue() {
     add_samples(&server);
     let console = Console::start(&server).await;
     console.submit("other", &json!({"type": "test"})).await;
-    for path in ["stats", "stats/types"] {
+    for path in ["stats", "stats/types", "stats/durations"] {
         let ask = async |token: &str, queue: &str| {
             send(console.ask_as(token, Method::GET, &format!("queues/{queue}/{path}"))).await
         };

@@ -32,6 +32,18 @@ async fn a_job_is_accepted_and_found_at_its_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_belongs_to_the_trace_that_it_names() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    for (id, named, kept) in [("a", trace, json!(trace)), ("b", "nonsense", Value::Null)] {
+        console.post(PATH, &json!({"type": "test", "id": id, "traceparent": named})).await.ok(201);
+        let shown = console.get(&format!("{PATH}/{id}")).await.ok(200);
+        assert_eq!(shown["terms"]["traceparent"], kept, "{named}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_id_is_dots_is_found_at_its_address() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
@@ -223,7 +235,12 @@ async fn a_payload_that_does_not_fit_is_refused_and_its_fields_are_named() {
     let fits = json!({"type": "test", "id": "fits", "payload": {"to": "ann"}, "delay": "1h"});
     let unfit = json!({"type": "test", "payload": {"to": 7}});
     let problem = console.post(PATH, &unfit).await.problem(422);
-    assert_eq!(problem["errors"], json!([{"at": "/payload/to", "detail": "7 is not of type \"string\""}]));
+    assert_eq!(
+        problem["errors"],
+        json!([{
+            "at": "/payload/to", "code": "type", "values": {"type": "string"}, "detail": "7 is not of type \"string\"",
+        }])
+    );
     let missing = json!({"type": "test", "payload": {}});
     assert_eq!(console.post(PATH, &missing).await.wrong(422), "/payload/to");
     let following = json!({"type": "other", "then": [{"type": "test", "payload": {}}]});

@@ -207,7 +207,7 @@ impl Backlog {
     }
 
     /// Returns how many jobs gates with a rate hold, and how long the slowest of these gates takes: at least, and at most. Jobs that wait
-    /// at the gate of the queue may all have to pass the slowest of the others, too.
+    /// at the gate of the queue may all have to pass the slowest of the others, too, also if none waits there yet.
     fn by_gates(&self) -> (u64, [Duration; 2]) {
         let is_queue = |gate: &&HeldJobs| gate.gate.as_str() == GateName::QUEUE;
         let sum = |jobs: u64, gate: &HeldJobs| jobs.saturating_add(gate.jobs);
@@ -217,8 +217,11 @@ impl Backlog {
         let at_others = self.gates.iter().filter(|gate| !is_queue(gate)).fold(0, sum);
         let elsewhere = of_queue.saturating_sub(at_others);
         let longest = |more: u64| {
-            let lasts = |gate: &HeldJobs| gate.lasts_with(if is_queue(&gate) { 0 } else { more });
-            with_rate().filter_map(lasts).max().unwrap_or_default()
+            let lasts = |gate: &HeldJobs| match if is_queue(&gate) { 0 } else { more } {
+                0 if gate.jobs == 0 => None,
+                more => gate.lasts_with(more),
+            };
+            self.gates.iter().filter_map(lasts).max().unwrap_or_default()
         };
         (of_queue.max(of_others), [longest(0), longest(elsewhere)])
     }

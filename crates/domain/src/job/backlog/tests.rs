@@ -92,14 +92,14 @@ impl Scene {
     }
 }
 
-/// Returns true if a time is within 20 % of the truth, as far as seconds tell.
-fn is_true(time: Duration, truth: f64) -> bool {
-    (0.8 * truth - 2.0..=1.2 * truth + 2.0).contains(&time.as_secs_f64())
+/// Returns true if a time is within 20 % of the truth, or as many seconds from that as cannot be told.
+fn is_true(time: Duration, truth: f64, untold: f64) -> bool {
+    (0.8 * truth - untold..=1.2 * truth + untold).contains(&time.as_secs_f64())
 }
 
 fn assert_within(known: &Backlog, truth: f64) {
     let Some(time) = known.time_to_empty().time() else { panic!("{:?}", known.time_to_empty()) };
-    assert!(is_true(time, truth), "{time:?} instead of {truth} s");
+    assert!(is_true(time, truth, 2.0), "{time:?} instead of {truth} s");
 }
 
 fn held(gate: &str, jobs: u64, hold: Hold) -> HeldJobs {
@@ -162,7 +162,8 @@ fn a_job_that_waits_at_one_gate_has_to_pass_that_of_the_queue_too() {
         at([(60, "60/m"), (60, "30/m")]).time_to_empty(),
         TimeToEmpty::After(Duration::from_secs(120))
     );
-    // Those that wait at the gate of the queue may have to pass the slower one, or may not.
+    // Those that wait at the gate of the queue may have to pass the slower one, or may not, also if none waits there yet.
+    assert_eq!(at([(60, "60/m"), (0, "30/m")]).time_to_empty(), TimeToEmpty::Unknown);
     assert_eq!(at([(60, "60/m"), (35, "30/m")]).time_to_empty(), TimeToEmpty::Unknown);
     assert_eq!(at([(60, "60/m"), (55, "30/m")]).time_to_empty().time(), Some(Duration::from_secs(110)));
 }
@@ -405,11 +406,15 @@ fn a_gate_that_holds_jobs_for_long_is_worse_than_attempts_that_fail() {
     assert_eq!(kinds(&known), ["failing"]);
 }
 
+/// How long a pattern lasts until it repeats. It is seen if it happens three times while it is watched.
+fn period(minutes: u64, part: f64) -> f64 {
+    5.0 + (minutes as f64 * 20.0 - 5.0) * part
+}
+
 /// A scene with a plan of its own: how many jobs run in a second, how long these last in seconds, and three shares that mean something
 /// else in each scene.
 fn random_act(scene: u8, minutes: u64, run: f64, [much, part, at]: [f64; 3]) -> impl Fn(u64) -> Act {
-    // A pattern is seen if it happens three times while it is watched.
-    let period = 5.0 + (minutes as f64 * 20.0 - 5.0) * part;
+    let period = period(minutes, part);
     let is_on = move |second: u64, share: f64| (second as f64 + at * period) % period < share * period;
     let change = (at * (minutes as f64 - 1.0) * 60.0) as u64;
     move |second| {
@@ -445,7 +450,10 @@ proptest! {
         let act = random_act(scene, minutes, run, shares);
         let (known, truth) = Scene::play_for(minutes, seconds, waiting, act);
         if let Some(time) = known.time_to_empty().time() {
-            prop_assert!(is_true(time, truth), "{time:?} instead of {truth} s");
+            // Readings of each minute do not show a pause within one: the last may still come, or may be over.
+            let pause = period(minutes, shares[1]) * 0.9;
+            let untold = if (1..=2).contains(&scene) && pause < 60.0 { pause } else { 2.0 };
+            prop_assert!(is_true(time, truth, untold), "{time:?} instead of {truth} s");
         }
     }
 

@@ -230,7 +230,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
 }
 
 /// Tells whether a member of an object has this name. MessagePack allows numbers as names.
-struct Named<'p>(Option<&'p str>);
+pub(in crate::job) struct Named<'p>(pub(in crate::job) Option<&'p str>);
 
 impl<'de> DeserializeSeed<'de> for Named<'_> {
     type Value = bool;

@@ -47,7 +47,10 @@ impl Timing {
             | IncidentKind::NeedsDecision
             | IncidentKind::CampaignStopped
             | IncidentKind::QueuePaused
-            | IncidentKind::RedisMemory => Duration::ZERO,
+            | IncidentKind::RedisMemory
+            | IncidentKind::HistoryBehind
+            | IncidentKind::HistoryLost
+            | IncidentKind::OutboxStuck => Duration::ZERO,
         }
     }
 

@@ -71,7 +71,14 @@ impl IncidentKind {
         match self {
             Self::DeadGroup | Self::PoolDown | Self::CampaignStopped => 5,
             Self::DeadJob | Self::UnservedType | Self::RedisMemory => 20,
-            Self::DeadRate | Self::Backlog | Self::NoWorker | Self::NeedsDecision | Self::QueuePaused => 1,
+            Self::DeadRate
+            | Self::Backlog
+            | Self::NoWorker
+            | Self::NeedsDecision
+            | Self::QueuePaused
+            | Self::HistoryBehind
+            | Self::HistoryLost
+            | Self::OutboxStuck => 1,
         }
     }
 

@@ -10,6 +10,20 @@ local function prefix_of(key)
   return string.match(key, '^[^}]*}:')
 end
 
+-- A function that returns the key of this name in the queue of a key.
+local function key_of(name)
+  return function(key)
+    return prefix_of(key) .. name
+  end
+end
+
+-- A function that returns the key of this name with an id at its end, in the queue of a key.
+local function key_with_id(name)
+  return function(key, id)
+    return prefix_of(key) .. name .. id
+  end
+end
+
 -- What follows the kind of a key in its name, as the id in that of a record; nil if the key is of another kind.
 local function name_in(key, kind)
   return string.match(key, '^[^}]*}:' .. kind .. ':(.*)$')
@@ -26,9 +40,7 @@ local function lane_key(key, lane)
 end
 
 -- The stream of the jobs that wait in a waiting list.
-local function waitlist_key(key, name)
-  return prefix_of(key) .. 'room:' .. name
-end
+local waitlist_key = key_with_id('room:')
 
 -- The name of the waiting list that this stream is; nil if it is a lane.
 local function waitlist_name(stream)
@@ -36,9 +48,7 @@ local function waitlist_name(stream)
 end
 
 -- The table of the places of the jobs in waiting lists; see note_location.
-local function waitlist_locations_key(key)
-  return prefix_of(key) .. 'rooms:places'
-end
+local waitlist_locations_key = key_of('rooms:places')
 
 -- A part of a gate's state. kind: rate, held, unstarted, breaker or claim.
 local function gate_key(key, kind, name)
@@ -46,46 +56,30 @@ local function gate_key(key, kind, name)
 end
 
 -- The delayed set.
-local function delayed_key(key)
-  return prefix_of(key) .. 'delayed'
-end
+local delayed_key = key_of('delayed')
 
 -- The packed fields of the jobs in the delayed set.
-local function packs_key(key)
-  return prefix_of(key) .. 'delayed:fields'
-end
+local packs_key = key_of('delayed:fields')
 
 -- The record of a job.
-local function record_key(key, id)
-  return prefix_of(key) .. 'job:' .. id
-end
+local record_key = key_with_id('job:')
 
 -- The lock of a unique key; for '', a placeholder.
-local function lock_key(key, unique)
-  return prefix_of(key) .. 'unique:' .. unique
-end
+local lock_key = key_with_id('unique:')
 
 -- The key of large fields; for '', a placeholder.
-local function offloaded_key(key, token)
-  return prefix_of(key) .. 'offloaded:' .. token
-end
+local offloaded_key = key_with_id('offloaded:')
 
 -- The dead letters.
-local function dead_key(key)
-  return prefix_of(key) .. 'dead'
-end
+local dead_key = key_of('dead')
 
 -- The list of the dead letters: each with its group and its fingerprint, as write_letter returns them, the id of its job or '', and
 -- the number of the last recount that has counted it. Somebody may delete a letter by hand, and nothing else tells then what it held;
 -- see gone.
-local function letters_key(key)
-  return prefix_of(key) .. 'dead:letters'
-end
+local letters_key = key_of('dead:letters')
 
 -- The large fields of letters that are gone, and of which there may be copies; see leave_to_copies.
-local function copied_key(key)
-  return prefix_of(key) .. 'dead:offloaded'
-end
+local copied_key = key_of('dead:offloaded')
 
 -- The two tables that count the groups of dead letters; see group_tables.
 local function group_keys(key)
@@ -100,16 +94,16 @@ local function recount_keys(key)
 end
 
 -- One task that replays dead letters.
-local function campaign_key(key, id)
-  return prefix_of(key) .. 'campaign:' .. id
-end
+local campaign_key = key_with_id('campaign:')
 
 -- One task of another kind.
-local function task_key(key, id)
-  return prefix_of(key) .. 'task:' .. id
-end
+local task_key = key_with_id('task:')
 
 -- The list of the jobs that were cancelled while no worker held them.
-local function endings_key(key)
-  return prefix_of(key) .. 'endings'
-end
+local endings_key = key_of('endings')
+
+-- Facts that the fleet agrees on.
+local control_key = key_of('control')
+
+-- The journal of the jobs that ended.
+local journal_key = key_of('journal')

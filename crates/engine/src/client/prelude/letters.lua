@@ -174,6 +174,11 @@ local function set_aside(dead, packed, job, why, now)
     string.format('%.0f', now) }
   local fingerprint = string.sub(redis.sha1hex('malformed ' .. why), 1, 16)
   local letter = write_letter(dead, fields, fingerprint, 1, now, '', 'malformed', why, '')
+  if type(letter) == 'string' and journal_of(dead) then
+    write_end(dead, { 'life', 'letter-' .. letter, 'id', job, 'state', 'dead', 'created_ms', ms_text(now), 'ended_ms', ms_text(now), 'reason',
+      'malformed', 'error', why, 'fingerprint', fingerprint, 'letter', letter },
+      needs_fields(dead, true) and cmsgpack.pack({ 'normal', unpack(fields) }) or '')
+  end
   return letter
 end
 

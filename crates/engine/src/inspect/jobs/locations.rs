@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fred::interfaces::{ClientLike, StreamsInterface};
+use fred::interfaces::ClientLike;
 use fred::types::{ClusterHash, CustomCommand, Value};
 use futures_util::future::{join_all, try_join_all};
 
@@ -150,10 +150,9 @@ impl Queue {
         let mut bytes = 0;
         while portion.jobs.len() < MOST && bytes < PAGE_BYTES {
             let wanted = size.count().min(MOST - portion.jobs.len());
-            let (client, key) = (self.link.client(), self.keys.stream(lane));
-            let reply = client.xrange(key.clone(), from, "+", Some(wanted as u64));
-            let reply: Value = self.link.ask("xrange", reply).await.map_err(|error| error.of_key(key))?;
-            let entries = decode::entries("xrange", &reply, lane)?;
+            let (key, range) = (self.keys.stream(lane), (from, "+".to_owned()));
+            let entries = self.link.xrange(key, range, wanted as u64, lane).await;
+            let entries = entries.map_err(|error| error.of_key(key))?;
             size.record_sizes(entries.iter().map(Entry::size));
             bytes += entries.iter().map(Entry::size).sum::<usize>();
             let last = entries.last().map(|entry| entry.id).filter(|_| entries.len() == wanted);

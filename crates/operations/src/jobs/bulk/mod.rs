@@ -56,7 +56,7 @@ pub struct Planned {
     /// Why it is probably a mistake.
     doubt: Option<String>,
     /// Whether the plan was made.
-    is_counted: bool,
+    pub is_counted: bool,
     /// The plan. Without one, it has no jobs.
     pub report: BulkReport,
 }

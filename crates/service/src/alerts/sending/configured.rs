@@ -20,7 +20,10 @@ impl Effective {
             .latencies(latencies)
             .each(each.map(|(name, _)| name.clone()));
         let alerts = Alerts::new(config.clone(), self.config.redis.clone(), watched);
-        alerts.map(|alerts| Some(alerts.mask(&self.config.console.mask))).map_err(|error| {
+        // Not only operators read messages.
+        let console = &self.config.console;
+        let mask = console.mask.iter().chain(&console.secrets);
+        alerts.map(|alerts| Some(alerts.mask(mask))).map_err(|error| {
             let key = ["alerts", "sinks", error.sink.as_str()];
             Invalid { problems: vec![self.problem(&key, &error.reason)] }
         })

@@ -1,7 +1,8 @@
 //! What a message says, before a sink gives it the form of its medium. All texts are plain lines: nothing in them is markup.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::words::Line;
 use crate::alerts::config::{Config, Language};
@@ -15,6 +16,9 @@ pub(super) const MOST_LISTED: usize = 15;
 
 /// The most bytes of one line of a message about several incidents.
 const LINE_BYTES: usize = 200;
+
+/// What is escaped in a part of an address: all but what never has another meaning there.
+const UNRESERVED_STAY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Why a message about an incident is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,18 +227,8 @@ impl Sender {
 /// A part of a path: everything but letters, digits and `-._~` is escaped (RFC 3986, section 2.3). The parts `.` and `..`, which clients
 /// remove even if they are escaped, get a space at their end; the console takes it away again.
 fn escaped(part: &str) -> String {
-    let mut escaped = String::new();
-    for byte in part.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            escaped.push(char::from(byte));
-        } else {
-            write!(escaped, "%{byte:02X}").expect("writing to a String cannot fail");
-        }
-    }
-    if matches!(part, "." | "..") {
-        escaped.push_str("%20");
-    }
-    escaped
+    let escaped = utf8_percent_encode(part, UNRESERVED_STAY).to_string();
+    if matches!(part, "." | "..") { escaped + "%20" } else { escaped }
 }
 
 impl Message {
@@ -354,7 +348,8 @@ pub(super) mod tests {
             matches!(kind, IncidentKind::DeadGroup | IncidentKind::DeadJob | IncidentKind::NeedsDecision);
         let resolved = (state == IncidentState::Resolved).then(now);
         let example = has_example.then(|| IncidentExample::new("order/7", "no route: token=abc"));
-        let queue = (kind != IncidentKind::RedisMemory).then(|| "mail".parse().unwrap());
+        let has_queue = !matches!(kind, IncidentKind::RedisMemory | IncidentKind::OutboxStuck);
+        let queue = has_queue.then(|| "mail".parse().unwrap());
         Incident { kind, state, example, queue, resolved, detail: "told".to_owned(), ..incident(1, "") }
     }
 
@@ -395,7 +390,7 @@ pub(super) mod tests {
             ["streamfleet", "dead", "list", "groups", "show", "queues", "wide", "workers", "tasks", "gates"];
         let more =
             ["check", "alerts", "ack", "queue", "group", "reason", "needs", "decision", "for", "test", "sf"];
-        let names = ["mail", "send", "order", "ops", "Redis", "ff"];
+        let names = ["mail", "send", "order", "ops", "Redis", "ff", "history", "stats"];
         let is_data = |word: &&str| [&data[..], &more, &names].iter().any(|list| list.contains(word));
         let mut texts = vec![sender.test("ops", now()).text(4096)];
         for state in [IncidentState::Open, IncidentState::Resolved] {

@@ -19,12 +19,9 @@ use crate::alerts::config::Config;
 use crate::alerts::sink::SinkConfig;
 use crate::broker::{self, Broker, Incidents};
 use crate::job::{SinkName, Timestamp};
-use streamfleet::chore::Chore;
+use streamfleet::chore::{self, Chore};
 use streamfleet::event::Events;
 use streamfleet::leadership::{Leadership, Term};
-
-/// The pauses between two tries to reach Redis.
-const CONNECT_PAUSE: Duration = Duration::from_secs(2);
 
 /// The pauses between two tries to open a sink.
 const OPEN_PAUSE: Duration = Duration::from_secs(30);
@@ -140,7 +137,7 @@ impl Alerts {
     }
 
     async fn run(self, events: Events, stop: CancellationToken) {
-        let Some(broker) = self.connect(&events, &stop).await else { return };
+        let Some(broker) = chore::connect(&self.redis, &events, &stop).await else { return };
         let incidents = broker.incidents();
         let own = format!("alerts-{:016x}", rand::random::<u64>());
         let mut leadership = Leadership::new(LEASE, &stop);
@@ -164,21 +161,6 @@ impl Alerts {
         if has_ended(leadership.end(), &events).await {
             release(&incidents, &own).await;
         }
-    }
-
-    async fn connect(&self, events: &Events, stop: &CancellationToken) -> Option<Broker> {
-        let mut chore = Chore::every(CONNECT_PAUSE, events, stop).jitter(1.0..1.0);
-        while chore.tick().await {
-            let connected = tokio::select! {
-                biased;
-                () = stop.cancelled() => return None,
-                connected = Broker::connect(self.redis.clone()) => connected,
-            };
-            if let Some(broker) = chore.note(connected) {
-                return Some(broker);
-            }
-        }
-        None
     }
 
     /// Starts the parts.

@@ -108,6 +108,9 @@ impl Language {
             "queue_paused" => format!("队列已暂停 {}", self.age(age)),
             "redis_memory" if key.is_empty() => "可用内存所剩无几".to_owned(),
             "redis_memory" => format!("{key} 的可用内存所剩无几"),
+            "history_behind" => format!("{count} 个任务的结束尚未写入数据库"),
+            "history_lost" => format!("历史记录缺少 {count} 个任务的结束，因为暂存区已满"),
+            "outbox_stuck" => format!("发件箱中的 {count} 行没有成为任务"),
             _ => what.to_owned(),
         }
     }
@@ -220,7 +223,7 @@ impl Language {
 }
 
 /// What is wrong, in Chinese: the words of the console.
-const CHINESE: [(IncidentKind, &str); 11] = [
+const CHINESE: [(IncidentKind, &str); 14] = [
     (IncidentKind::DeadGroup, "任务因新原因失败"),
     (IncidentKind::DeadRate, "大量任务失败"),
     (IncidentKind::DeadJob, "有任务失败"),
@@ -232,6 +235,9 @@ const CHINESE: [(IncidentKind, &str); 11] = [
     (IncidentKind::CampaignStopped, "批量重放自行停止"),
     (IncidentKind::QueuePaused, "队列仍处于暂停"),
     (IncidentKind::RedisMemory, "Redis 内存将满"),
+    (IncidentKind::HistoryBehind, "历史记录滞后"),
+    (IncidentKind::HistoryLost, "历史记录缺少任务"),
+    (IncidentKind::OutboxStuck, "发件箱停滞"),
 ];
 
 fn chinese(kind: IncidentKind) -> &'static str {

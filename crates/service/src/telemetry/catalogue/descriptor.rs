@@ -30,22 +30,26 @@ pub enum Kind {
     Histogram(&'static [f64]),
 }
 
-/// Which processes report a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportedBy {
-    /// Every process, about itself.
-    Process,
-    /// The leader of the queue; the others report 0.
-    Leader,
+variants! {
+    /// Which processes report a metric.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum ReportedBy {
+        /// Every process, about itself.
+        Process = "process",
+        /// The leader of the queue; the others report 0.
+        Leader = "leader",
+    }
 }
 
-/// How to combine the values of all processes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aggregate {
-    /// Add them up. For counters and histograms, add up their rates.
-    Sum,
-    /// Take the largest.
-    Max,
+variants! {
+    /// How to combine the values of all processes.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Aggregate {
+        /// Add them up. For counters and histograms, add up their rates.
+        Sum = "sum",
+        /// Take the largest.
+        Max = "max",
+    }
 }
 
 impl Descriptor {
@@ -100,26 +104,6 @@ impl Kind {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Histogram(_) => "histogram",
-        }
-    }
-}
-
-impl ReportedBy {
-    /// Returns its name in listings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Leader => "leader",
-        }
-    }
-}
-
-impl Aggregate {
-    /// Returns its name in listings and in queries.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Max => "max",
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::broker;
 use crate::job::Lane;
 use crate::job::incident::IncidentKind;
-use streamfleet::event::{PoolEnding, SpanLoss};
+use streamfleet::event::{HookFailure, PoolEnding, Recipient, SpanLoss};
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -89,8 +89,18 @@ pub(super) const MESSAGE: Label = closed("result", &MESSAGES);
 
 pub(super) const INCIDENT: Label = closed("kind", &IncidentKind::NAMES);
 
-pub(super) const HOOK: Label = closed("reason", &["error", "panic", "timeout"]);
-pub(super) const RECIPIENT: Label = closed("recipient", &["hook", "stream"]);
+pub(super) const HISTORY_QUEUE: Label = given("queue", "the queues whose history the process may write");
+
+/// The classes of errors of databases, in the order in which the crate of SQL has them. An outbox also waits for Redis.
+pub(in super::super) const DATABASE_ERRORS: [&str; 7] =
+    ["address", "input", "transient", "poison", "schema", "forbidden", "broken"];
+pub(super) const DATABASE_ERROR: Label = closed("class", &DATABASE_ERRORS);
+pub(in super::super) const OUTBOX_ERRORS: [&str; 8] =
+    ["address", "input", "transient", "poison", "schema", "forbidden", "broken", "redis"];
+pub(super) const OUTBOX_ERROR: Label = closed("class", &OUTBOX_ERRORS);
+
+pub(super) const HOOK: Label = closed("reason", &HookFailure::NAMES);
+pub(super) const RECIPIENT: Label = closed("recipient", &Recipient::NAMES);
 pub(super) const SPAN_LOSS: Label = closed("reason", &SpanLoss::NAMES);
 pub(super) const ERROR: Label = closed("kind", &broker::Error::KINDS);
 pub(super) const COMMAND: Label = closed("command", &broker::COMMANDS);

@@ -6,10 +6,14 @@ mod label;
 
 pub use descriptor::{Aggregate, Descriptor, Kind, ReportedBy};
 use label::{
-    CHILD, COMMAND, CONSUMER, ERROR, FAILURE, HOOK, INCIDENT, JOB_TYPE, LANE, MESSAGE, OUTCOME, POOL,
-    POOL_ENDING, PROGRAM, PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM, REVISION, SINK, SPAN_LOSS, STATE, VERSION,
+    CHILD, COMMAND, CONSUMER, DATABASE_ERROR, ERROR, FAILURE, HISTORY_QUEUE, HOOK, INCIDENT, JOB_TYPE, LANE,
+    MESSAGE, OUTBOX_ERROR, OUTCOME, POOL, POOL_ENDING, PROGRAM, PROGRAM_TYPE, QUEUE, RECIPIENT, RECLAIM,
+    REVISION, SINK, SPAN_LOSS, STATE, VERSION,
 };
-pub(super) use label::{CHILDREN, CONSUMERS, FAILURES, MESSAGES, OTHER, OUTCOMES, PROGRAMS, STATES, UNKNOWN};
+pub(super) use label::{
+    CHILDREN, CONSUMERS, DATABASE_ERRORS, FAILURES, MESSAGES, OTHER, OUTBOX_ERRORS, OUTCOMES, PROGRAMS,
+    STATES, UNKNOWN,
+};
 pub use label::{Label, Values};
 
 /// The metrics of one subject.
@@ -216,6 +220,37 @@ catalogue! {
             "Open incidents, by kind. Reported by the process that sends messages about them.").max();
         ALERT_MESSAGES = counter("streamfleet_alerts_messages_total", &[SINK, MESSAGE],
             "Messages about incidents, by what became of them; failed: the sink did not take the message, which is sent again; given_up: the sink gets it with the next reminder.");
+    }
+    "History and outbox" {
+        HISTORY_WRITTEN = counter("streamfleet_history_ends_written_total", &[HISTORY_QUEUE],
+            "Ends of jobs that the database of the history has taken.");
+        HISTORY_JOURNAL_ENDS = gauge("streamfleet_history_journal_ends", &[HISTORY_QUEUE],
+            "Ends of jobs that wait in the journal to be written. Reported by the process that writes the history of the queue.").max();
+        HISTORY_JOURNAL_BYTES = gauge("streamfleet_history_journal_bytes", &[HISTORY_QUEUE],
+            "About how much of Redis the journal takes. Reported by that process.").max();
+        HISTORY_JOURNAL_MAX = gauge("streamfleet_history_journal_max_bytes", &[HISTORY_QUEUE],
+            "How much the journal may take. Reported by that process.").max();
+        HISTORY_JOURNAL_AGE = gauge("streamfleet_history_journal_oldest_age_seconds", &[HISTORY_QUEUE],
+            "For how long the oldest end of the journal has waited. Reported by that process.").max();
+        HISTORY_LOST = gauge("streamfleet_history_lost_ends", &[HISTORY_QUEUE],
+            "Ends of the last day that found no room in the journal; the history lacks them. Reported by that process.").max();
+        HISTORY_COMMITTED = gauge("streamfleet_history_last_commit_age_seconds", &[HISTORY_QUEUE],
+            "How long ago that process last committed ends, also if there were none to write; 0 before the first time.").max();
+        HISTORY_SPILLED_FILES = gauge("streamfleet_history_spilled_files", &[HISTORY_QUEUE],
+            "Files of this process with ends that the journal had no room for.");
+        HISTORY_SPILLED_BYTES = gauge("streamfleet_history_spilled_bytes", &[HISTORY_QUEUE], "The size of these files.");
+        HISTORY_ERRORS = counter("streamfleet_history_errors_total", &[HISTORY_QUEUE, DATABASE_ERROR],
+            "Attempts to write the history that failed, by class; transient: waiting helps, poison: the database refuses a row.");
+        OUTBOX_RELAYED = counter("streamfleet_outbox_rows_relayed_total", &[], "Rows of the outbox that became jobs.");
+        OUTBOX_REFUSED = counter("streamfleet_outbox_rows_refused_total", &[], "Rows of the outbox that can never be jobs.");
+        OUTBOX_WAITING = gauge("streamfleet_outbox_waiting_rows", &[],
+            "Rows of the outbox that wait, counted up to 10,000. Reported by the process that relays it.").max();
+        OUTBOX_KEPT = gauge("streamfleet_outbox_refused_rows", &[],
+            "Rows of the outbox that were refused and are still there, counted up to 10,000. Reported by that process.").max();
+        OUTBOX_AGE = gauge("streamfleet_outbox_oldest_age_seconds", &[],
+            "For how long the oldest row of the outbox has waited. Reported by that process.").max();
+        OUTBOX_ERRORS_TOTAL = counter("streamfleet_outbox_errors_total", &[OUTBOX_ERROR],
+            "Attempts to relay the outbox that failed, by class; redis: Redis took no job.");
     }
     "Redis" {
         REDIS_UP = gauge("streamfleet_redis_up", &[], "1 while Redis answers this process's heartbeats.").max();

@@ -78,6 +78,8 @@ impl Log {
             | Event::Lost { .. }
             | Event::Program(ProgramEvent::ChildEnded { .. } | ProgramEvent::Pool { .. })
             | Event::Redis(RedisEvent::RoundTrip { .. } | RedisEvent::Contact { .. })
+            // Who reports them also says in the log what follows.
+            | Event::Database(_)
             | Event::Stopping => {}
         }
     }

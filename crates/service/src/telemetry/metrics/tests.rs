@@ -6,7 +6,9 @@ use super::super::catalogue::{Descriptor, Values};
 use super::*;
 use crate::broker::{Members, QueueSnapshot, RedisMemory};
 use crate::job::{FailureKind, JobId, Timestamp};
-use streamfleet::event::{ChildEnding, Ending, Finished, PoolEnding, RedisEvent};
+use streamfleet::event::{
+    ChildEnding, DatabaseEvent, Ending, Finished, JournalReport, OutboxReport, PoolEnding, RedisEvent,
+};
 
 fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
     let objectives = Objectives { latency: Duration::from_secs(2), dead_ratio: 0.05 };
@@ -16,6 +18,7 @@ fn metrics(queue: &QueueName, types: &[JobType]) -> Metrics {
         types,
         &["php".parse().unwrap()],
         &["chat".parse().unwrap()],
+        (std::slice::from_ref(queue), true),
     )
 }
 
@@ -355,4 +358,51 @@ fn pools_show_their_programs_and_how_these_end() {
         assert_eq!(value(&rendered, series), Some(want), "{series} in\n{rendered}");
     }
     assert!(!rendered.contains("canary"), "{rendered}");
+}
+
+#[test]
+fn what_happens_between_a_process_and_databases_is_counted_only_if_it_has_some() {
+    let queue = queue();
+    let metrics = metrics(&queue, &[]);
+    let waiting = JournalReport { ends: 7, oldest: Duration::from_secs(90), ..JournalReport::default() };
+    let rows = OutboxReport { rows: 3, refused: 1, oldest: Duration::from_secs(5) };
+    for event in [
+        DatabaseEvent::Written { queue: &queue, ends: 5 },
+        DatabaseEvent::Journal { queue: &queue, waiting },
+        DatabaseEvent::Spilled { queue: &queue, files: 2, bytes: 4096 },
+        DatabaseEvent::HistoryFailed { queue: &queue, class: "transient" },
+        DatabaseEvent::Relayed { rows: 4, refused: 1 },
+        DatabaseEvent::Outbox { waiting: rows },
+        DatabaseEvent::OutboxFailed { class: "redis" },
+    ] {
+        metrics.record(&Event::Database(event));
+    }
+    let rendered = metrics.render();
+    for (series, want) in [
+        (r#"history_ends_written_total{queue="mail"}"#, 5.0),
+        (r#"history_journal_ends{queue="mail"}"#, 7.0),
+        (r#"history_journal_oldest_age_seconds{queue="mail"}"#, 90.0),
+        (r#"history_spilled_files{queue="mail"}"#, 2.0),
+        (r#"history_errors_total{queue="mail",class="transient"}"#, 1.0),
+        (r#"history_errors_total{queue="mail",class="poison"}"#, 0.0),
+        ("outbox_rows_relayed_total", 4.0),
+        ("outbox_refused_rows", 1.0),
+        ("outbox_oldest_age_seconds", 5.0),
+        (r#"outbox_errors_total{class="redis"}"#, 1.0),
+    ] {
+        assert_eq!(value(&rendered, &format!("streamfleet_{series}")), Some(want), "{series} in\n{rendered}");
+    }
+    metrics.record(&Event::Database(DatabaseEvent::JournalLeft { queue: &queue }));
+    metrics.record(&Event::Database(DatabaseEvent::OutboxLeft));
+    let rendered = metrics.render();
+    for series in [r#"history_journal_ends{queue="mail"}"#, "outbox_refused_rows"] {
+        assert_eq!(
+            value(&rendered, &format!("streamfleet_{series}")),
+            Some(0.0),
+            "another process reports it"
+        );
+    }
+    let without = Metrics::new([], &[], &[], &[], &[], (&[], false)).render();
+    let others = ["streamfleet_history", "streamfleet_outbox"];
+    assert!(!others.iter().any(|other| without.contains(other)), "{without}");
 }

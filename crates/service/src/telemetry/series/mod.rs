@@ -3,11 +3,12 @@
 //!
 //! The [`Maker`] creates them. A [queue](QueueSeries) has its own series, those of its [types](job_type) and its dead
 //! [letters](letters), and those that only its [leader](state) reports. [Children](ChildSeries), [pools](PoolSeries),
-//! [alerts](AlertSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries)
-//! and the [notifications](NotificationSeries) belong to the process.
+//! [alerts](AlertSeries), [databases](DatabaseSeries), [Redis](RedisSeries), the [runtime](RuntimeSeries) and
+//! the [notifications](NotificationSeries) belong to the process.
 
 mod alert;
 mod child;
+mod database;
 mod job_type;
 mod letters;
 mod maker;
@@ -20,6 +21,7 @@ mod state;
 
 pub(super) use alert::AlertSeries;
 pub(super) use child::ChildSeries;
+pub(super) use database::DatabaseSeries;
 pub(super) use maker::{Maker, Rendered, head};
 pub(super) use notification::NotificationSeries;
 pub(super) use pool::PoolSeries;

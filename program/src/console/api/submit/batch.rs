@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::time::Instant;
 
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::StatusCode;
 use axum::response::Response;
 use futures_util::stream;
 use serde::Serialize;
@@ -18,10 +18,12 @@ use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
 use super::{is_decoded, target_of};
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
+use crate::console::api::lines::{lines_of, write};
 use crate::console::api::weight::weight;
 use crate::console::api::work_limits::{Held, Work};
 use crate::console::app_state::AppState;
 use crate::console::problem::Problem;
+use crate::console::problem_kind::ProblemKind;
 
 /// How many jobs are sent at once …
 const GROUP: usize = 250;
@@ -71,8 +73,8 @@ pub(super) async fn submit(
     origin: Option<Origin>,
     body: Body,
 ) -> Result<Response, Problem> {
-    let place = app.work_limits().begin(Work::Batch)?;
-    app.work_limits().hold(BATCH_BYTES)?;
+    let place = app.work_limits.begin(Work::Batch)?;
+    app.work_limits.hold(BATCH_BYTES)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
     let mut target = target_of(app, queue);
     // Each line is checked on its own, because one that does not fit must not stop the others of its group.
@@ -92,10 +94,7 @@ pub(super) async fn submit(
         let (text, is_last) = batch.next().await;
         Some((Ok::<_, Infallible>(Bytes::from(text)), (!is_last).then_some(batch)))
     });
-    let mut response = Response::new(Body::from_stream(answers));
-    let form = HeaderValue::from_static("application/x-ndjson");
-    response.headers_mut().insert(header::CONTENT_TYPE, form);
-    Ok(response)
+    Ok(lines_of(answers))
 }
 
 /// A body that is being submitted.
@@ -178,7 +177,7 @@ impl Batch {
     /// Takes the lines that have arrived, or waits for some.
     async fn group(&mut self) -> (Group, Option<End>) {
         let mut group = Group::default();
-        if self.app.stopping().is_requested() {
+        if self.app.stopping.is_requested() {
             return (group, Some(Err(Problem::busy("the console stops"))));
         }
         loop {
@@ -234,7 +233,7 @@ impl Batch {
 
     /// Submits a group, and writes what became of each line.
     async fn send(&mut self, group: Group, text: &mut Vec<u8>) -> End {
-        let group = group.checked_aside(self.app.schemas().clone()).await?;
+        let group = group.checked_aside(self.app.schemas.clone()).await?;
         let mut answers: Vec<Option<_>> = group.submissions.iter().map(|_| None).collect();
         let submissions = group.submissions.into_iter().map(|(_, submission)| submission);
         let sent = self.target.producer.submit_each(submissions, |at, answer| answers[at] = Some(answer));
@@ -300,19 +299,13 @@ fn not_sent(error: Option<&SubmitError>) -> Problem {
 /// Redis did not answer about the job of a line.
 fn unknown(error: &RedisError) -> Problem {
     let detail = format!("the job may or may not be submitted: {error}");
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "the outcome is not known", detail)
+    Problem::new(ProblemKind::OutcomeUnknown, detail)
 }
 
 fn broken_off(broken: &Broken) -> Problem {
-    let (status, title) = match broken {
-        Broken::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large"),
-        Broken::Read(_) => (StatusCode::BAD_REQUEST, "the body broke off"),
+    let kind = match broken {
+        Broken::TooLarge => ProblemKind::BodyTooLarge,
+        Broken::Read(_) => ProblemKind::BodyBrokeOff,
     };
-    Problem::new(status, title, broken.to_string())
-}
-
-/// Writes a value on a line of its own.
-fn write(text: &mut Vec<u8>, value: &impl Serialize) {
-    serde_json::to_writer(&mut *text, value).expect("these shapes can be written to memory");
-    text.push(b'\n');
+    Problem::new(kind, broken.to_string())
 }

@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use axum::extract::OptionalFromRequestParts;
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use sha2::{Digest as _, Sha256};
 use streamfleet::job::{Envelope, JobId};
@@ -113,8 +112,7 @@ impl Marked {
             return Ok(());
         }
         let why = format!("the key was used for another job, {id}: use a new key for a new job");
-        let problem = Problem::field("header.Idempotency-Key", why);
-        Err(problem.with_status(StatusCode::UNPROCESSABLE_ENTITY))
+        Err(Problem::field("header.Idempotency-Key", why))
     }
 
     /// Returns true if the job that the key made is another one, as far as the job still says so.

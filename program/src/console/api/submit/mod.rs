@@ -1,45 +1,37 @@
-//! Submitting jobs: one as JSON (here), or many as NDJSON (`batch`, which reads `lines`). A request that has an
-//! `Idempotency-Key` (`key`) may be repeated.
+//! Submitting jobs: one as JSON (here), many as NDJSON (`batch`, which reads `lines`), or those of a batch (`members`). A request
+//! that has an `Idempotency-Key` (`key`) may be repeated.
 
 mod batch;
 mod key;
 mod lines;
+mod members;
 
 use std::time::{Duration, Instant};
 
 use axum::Json;
-use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::Value;
 use streamfleet::job::Encoding;
 use streamfleet::{Queue, WaitError};
-use streamfleet_operations as operations;
 use streamfleet_operations::submit::{self, Draft, NewJob, Receipt, Target, read_draft};
 use utoipa_axum::routes;
 
 use self::key::{IdempotencyKey, Origin, check_own_id};
 use super::failure::{invalid, redis, refused_as};
-use super::json_body;
-use super::link;
-use super::path_params::PathParams;
-use super::privacy::View;
-use super::query::{self, QueryParams};
 use super::weight::hold_decoded;
 use super::work_limits::Work;
-use crate::console::access::Person;
+use super::{Call, Problem, QueryParams, Routes, json_body, link, operations, query};
 use crate::console::app_state::AppState;
-use crate::console::problem::Problem;
-use crate::console::routes::Routes;
 use crate::enqueue::{self, WaitReport};
 
 /// What the answer has: the job that was submitted, or, after a wait, how it ended.
 #[derive(utoipa::ToSchema)]
-#[schema(as = SubmitAnswer)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it only describes answers")]
-enum Answered {
+enum SubmitAnswer {
     Submitted(Receipt),
     Outcome(WaitReport),
 }
@@ -48,7 +40,9 @@ enum Answered {
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) fn routes() -> Routes {
-    Routes::default().operation(&operations::ENQUEUE, routes!(submit_job))
+    Routes::default()
+        .operation(&operations::ENQUEUE, routes!(submit_job))
+        .operation(&operations::ENQUEUE, routes!(members::open_batch))
 }
 
 #[derive(Debug, Default, Deserialize, utoipa::IntoParams)]
@@ -74,39 +68,37 @@ struct SubmitParams {
     request_body(content((NewJob = "application/json"), (String = "application/x-ndjson"))),
     responses(
         (status = 200, description = "The job existed already, or it has ended; or the fate of each line", content(
-            (Answered = "application/json"), (String = "application/x-ndjson"))),
+            (SubmitAnswer = "application/json"), (String = "application/x-ndjson"))),
         (status = 201, description = "The job is accepted", body = Receipt,
             headers(("Location" = String, description = "The job"))),
         (status = 202, description = "The job is accepted, and has not ended within the wait", body = WaitReport)))]
 async fn submit_job(
-    State(app): State<AppState>,
-    person: Person,
-    path: PathParams,
+    call: Call,
     QueryParams(SubmitParams { wait }): QueryParams<SubmitParams>,
     key: Option<IdempotencyKey>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let queue = path.queue(&app)?;
-    let origin = key.map(|key| key.origin(person.name()));
+    let queue = call.queue()?;
+    let origin = key.map(|key| key.origin(call.person.name()));
     if json_body::media_type(request.headers()).is_some_and(|name| name == "application/x-ndjson") {
         if wait.is_some() {
             return Err(Problem::field("query.wait", "it works only with one job, as application/json"));
         }
-        return batch::submit(&app, queue, origin, request.into_body()).await;
+        return batch::submit(&call.app, queue, origin, request.into_body()).await;
     }
     json_body::must_be_json(request.headers())?;
     let (parts, body) = request.into_parts();
-    let body = json_body::read(&app, &parts.headers, body).await?;
-    let one = One::read(&app, queue, origin.as_ref(), &body).await?;
+    let body = json_body::read(&call.app, &parts.headers, body).await?;
+    let one = One::read(&call.app, queue, origin.as_ref(), &body).await?;
     match wait {
-        Some(longest) => one.submit_and_wait(&app, &person, longest).await,
-        None => one.submit(&app, &person).await,
+        Some(longest) => one.submit_and_wait(&call, longest).await,
+        None => one.submit(&call).await,
     }
 }
 
 /// Whether the payload of a job may have to be decoded: for its schema, or to become MessagePack. Any other is sent as it came.
 fn is_decoded(job: &[u8], app: &AppState) -> bool {
-    !app.schemas().is_empty() || may_name_msgpack(job)
+    !app.schemas.is_empty() || may_name_msgpack(job)
 }
 
 /// Whether this JSON may have the name of MessagePack in it, also with escaped letters, which no usual producer writes.
@@ -118,8 +110,8 @@ fn may_name_msgpack(json: &[u8]) -> bool {
 
 /// Where the jobs of a request go.
 fn target_of(app: &AppState, queue: Queue) -> Target {
-    let target = enqueue::target(queue, app.effective());
-    let producer = target.producer.schemas(app.schemas().clone()).confirm_within(CONFIRM_WITHIN);
+    let target = enqueue::target(queue, &app.effective);
+    let producer = target.producer.schemas(app.schemas.clone()).confirm_within(CONFIRM_WITHIN);
     Target { producer, ..target }
 }
 
@@ -141,7 +133,7 @@ impl One {
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
         if is_decoded(body, app) {
-            hold_decoded(app.work_limits(), (body, Encoding::Json), 1)?;
+            hold_decoded(&app.work_limits, (body, Encoding::Json), 1)?;
         }
         let mut draft = read_draft(body, now.after(read.elapsed())).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
@@ -162,19 +154,14 @@ impl One {
         Ok((target, receipt))
     }
 
-    async fn submit(self, app: &AppState, person: &Person) -> Result<Response, Problem> {
+    async fn submit(self, call: &Call) -> Result<Response, Problem> {
         let (_, receipt) = self.submitted().await?;
         let status = if receipt.existing { StatusCode::OK } else { StatusCode::CREATED };
-        answer(status, View::of(person, app).json(&receipt)?, &receipt)
+        answer(status, call.answer(&receipt)?, &receipt)
     }
 
-    async fn submit_and_wait(
-        mut self,
-        app: &AppState,
-        person: &Person,
-        longest: Duration,
-    ) -> Result<Response, Problem> {
-        let _permit = app.work_limits().begin(Work::Wait)?;
+    async fn submit_and_wait(mut self, call: &Call, longest: Duration) -> Result<Response, Problem> {
+        let _permit = call.app.work_limits.begin(Work::Wait)?;
         // Without a record, nobody would learn the job's end.
         self.draft.track = true;
         let (target, receipt) = self.submitted().await?;
@@ -188,21 +175,14 @@ impl One {
             }
             Err(error) => return Err(Problem::not_found(error.to_string())),
         };
-        answer(status, View::of(person, app).json(&outcome)?, &receipt)
+        answer(status, call.answer(&outcome)?, &receipt)
     }
 }
 
 /// An answer about a job that was submitted.
 fn answer(status: StatusCode, body: Json<Value>, receipt: &Receipt) -> Result<Response, Problem> {
-    let mut response = (status, body).into_response();
-    response.headers_mut().insert(header::LOCATION, address(receipt));
-    Ok(response)
-}
-
-/// The address of a job.
-fn address(Receipt { queue, id, .. }: &Receipt) -> HeaderValue {
-    let address = link::to(&["queues", queue.as_str(), "jobs", id.as_str()]);
-    HeaderValue::try_from(address).expect("encoded bytes are allowed in headers")
+    let address = link::to(&["queues", receipt.queue.as_str(), "jobs", receipt.id.as_str()]);
+    Ok((status, [(header::LOCATION, address)], body).into_response())
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub(super) fn cases() -> Vec<Case> {
     vec![
         look(&STATS, &["stats", "{queue}"], "queues/{queue}/stats"),
         look(&STATS, &["stats", "{queue}", "--types"], "queues/{queue}/stats/types"),
+        look(&STATS, &["stats", "{queue}", "--durations"], "queues/{queue}/stats/durations"),
         look(&EVENTS, &["events", "--queue", "{queue}"], "queues/{queue}/events/past"),
         look(&QUEUES, &["queues", "{queue}"], "queues?queue={queue}"),
         look(&AUDIT, &["audit", "--queue", "{queue}"], "queues/{queue}/audit"),

@@ -1,7 +1,9 @@
 //! Reads the state of queues and servers, and says what is wrong now. What cannot be read is not covered: then nothing is known
 //! about it, and its incidents stay as they are. Changes nothing.
 
+mod history;
 mod letters;
+mod outbox;
 mod queue;
 mod rate;
 mod server;
@@ -135,12 +137,15 @@ impl Observer {
             }
         }
         self.cover_deleted(known, &queues, &mut all, &mut seen);
-        match server::check(&self.broker, &self.config, known.now).await {
-            Ok(checked) => {
-                all.observations.extend(checked.observations);
-                all.covered.extend(checked.covered);
+        let servers = server::check(&self.broker, &self.config, known.now).await;
+        for checked in [servers, outbox::check(&self.broker, known.now).await] {
+            match checked {
+                Ok(checked) => {
+                    all.observations.extend(checked.observations);
+                    all.covered.extend(checked.covered);
+                }
+                Err(error) => self.events.redis_error(error.kind(), &error),
             }
-            Err(error) => self.events.redis_error(error.kind(), &error),
         }
         all.observations.retain(|seen| !self.config.off.contains(&seen.kind));
         all.covered.extend(self.config.off.iter().map(|kind| (*kind, None)));

@@ -1,5 +1,5 @@
 //! What is wrong with one queue: its backlog, its workers, its types, its campaigns, and whether it is paused. The dead letters
-//! are in `letters`.
+//! are in `letters`, and its history in `history`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,6 +28,7 @@ enum Part {
     Pools,
     Letters,
     Campaigns,
+    History,
 }
 
 impl QueueCheck<'_> {
@@ -42,13 +43,14 @@ impl QueueCheck<'_> {
             self.check_pause(&snapshot);
         }
         let mut outcome = Ok(());
-        for part in [Part::Types, Part::Pools, Part::Letters, Part::Campaigns] {
+        for part in [Part::Types, Part::Pools, Part::Letters, Part::Campaigns, Part::History] {
             let before = (self.checked.clone(), self.seen);
             let checked = match part {
                 Part::Types => self.check_types(&snapshot).await,
                 Part::Pools => self.check_pools(now).await,
                 Part::Letters => self.check_letters(&snapshot).await,
                 Part::Campaigns => self.check_campaigns(&snapshot).await,
+                Part::History => self.check_history(now).await,
             };
             if checked.is_err() {
                 (self.checked, self.seen) = before;

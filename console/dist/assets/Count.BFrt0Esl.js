@@ -1,1 +1,0 @@
-import{A as e,Ct as t,G as n,V as r,k as i,ot as a,pt as o,q as s,wt as c}from"./client.Bzh8wYSH.js";import{i as l}from"./format.bMS0Wh2-.js";var u=s(`<span> </span>`);function d(s,d){c(d,!0);var f=u(),p=o(f,!0);a(t=>{i(f,1,e(d.value?d.tone:`zero`),`svelte-1wx44gp`),r(p,t)},[()=>l(d.value)]),n(s,f),t()}export{d as t};

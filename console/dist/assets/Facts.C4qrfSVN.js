@@ -1,1 +1,0 @@
-import{G as e,P as t,dt as n,kt as r,q as i}from"./client.Bzh8wYSH.js";var a=i(`<dl class="svelte-swx2zd"><!></dl>`);function o(i,o){var s=a(),c=n(s);t(c,()=>o.children),r(s),e(i,s)}export{o as t};

@@ -1,1 +1,0 @@
-export{t as default}from"./Jobs.BEVHBX1W.js";

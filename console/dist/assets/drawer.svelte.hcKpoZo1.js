@@ -1,1 +1,0 @@
-import{ht as e}from"./client.Bzh8wYSH.js";var t=e({});function n(e,n,r){t.opened={title:e,body:n,props:r}}function r(){t.opened=void 0}export{t as n,n as r,r as t};

@@ -1,1 +1,0 @@
-import{t as e}from"./client.Bzh8wYSH.js";var t=6;async function n(n,r){let i=n.toReversed(),a=[];async function o(){for(let t=i.pop();t!==void 0;t=i.pop())try{await r(t)}catch(t){if(!(t instanceof e))throw t;a.push(t.message)}}return await Promise.all(Array.from({length:t},o)),a}export{n as t};

@@ -1,1 +1,0 @@
-function e(e){return JSON.parse(e.replace(/"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*/g,e=>e[0]!==`"`&&e.length>15?`"\\u0000${e}"`:e))}function t(e,t=2){return(JSON.stringify(e,null,t)??`null`).replace(/"\\u0000(-?\d[\d.eE+-]*)"/g,`$1`)}export{t as n,e as t};

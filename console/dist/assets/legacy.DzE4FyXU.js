@@ -1,0 +1,1 @@
+import{or as e}from"./shared.C8n9YMzb.js";e();

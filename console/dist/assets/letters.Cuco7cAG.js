@@ -1,1 +1,0 @@
-function e(e){let t=Object.entries(e).filter(([,e])=>e!=null);return Object.fromEntries(t.map(([e,t])=>[e===`reason`?`dead-reason`:e.replace(`_`,`-`),t]))}export{e as t};

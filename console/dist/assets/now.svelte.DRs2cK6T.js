@@ -1,1 +1,0 @@
-import{_t as e,ht as t,tt as n,yt as r}from"./client.Bzh8wYSH.js";var i=new class{#e=r(t(Date.now()));get ms(){return n(this.#e)}set ms(t){e(this.#e,t,!0)}constructor(){setInterval(()=>document.visibilityState===`visible`&&(this.ms=Date.now()),1e3)}};export{i as t};

@@ -1,1 +1,0 @@
-import{t as e}from"./index-client.L4l0axS8.js";function t(e){if(e.defaultPrevented||e.metaKey||e.ctrlKey||e.altKey)return!1;let t=e.target;return t.isContentEditable||/^(INPUT|TEXTAREA|SELECT)$/.test(t.tagName)?!1:!document.querySelector(`dialog:modal`)}var n=new e(`(max-width: 639px)`),r=new e(`(max-width: 1023px)`);export{n,t as r,r as t};

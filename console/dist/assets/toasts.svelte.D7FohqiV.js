@@ -1,1 +1,0 @@
-import{ht as e}from"./client.Bzh8wYSH.js";var t=5e3,n=15e3,r=0,i=e([]);function a(e,a={}){let s=++r;i.push({id:s,text:e,...a,tone:a.tone??`good`}),a.tone!==`bad`&&setTimeout(()=>o(s),a.undo||a.stop?n:t)}function o(e){let t=i.findIndex(t=>t.id===e);t>=0&&i.splice(t,1)}export{a as n,i as r,o as t};
