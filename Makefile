@@ -75,11 +75,11 @@ check-code: lint public-api advisories
 
 # What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
 # none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
-# that is wrong ends the others.
+# that is wrong ends the others. The packages come after them: their interpreters compute, and the storms look at how long things take.
 check-fleets:
 	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  storms long-modules long-programs packages servers-check deploy-check
-	+$(MAKE) --no-print-directory sql-check ARGS=--if-possible
+	  storms long-modules long-programs servers-check deploy-check
+	+$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target packages sql-check ARGS=--if-possible
 
 # One after the other: they install packages.
 packages:
