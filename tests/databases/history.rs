@@ -1,6 +1,9 @@
 //! The history: each end is in the database once, whatever dies.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use harness::wait::until_async;
+use serde_json::Value;
 use streamfleet_engine::JournalFields;
 use streamfleet_sql::Dialect;
 use streamfleet_sql::history::questions::{self, Filter};
@@ -11,6 +14,7 @@ use crate::scene::{SOON, Scene};
 
 on_all_databases!(
     both_doors_show_the_same,
+    a_list_of_ended_jobs_goes_on_with_those_that_only_the_history_has,
     lists_of_redis_name_the_command_for_what_only_the_history_has,
     jobs_in_the_catch_all_are_reported,
     jobs_that_ended_are_written_with_their_attempts_and_found,
@@ -72,10 +76,6 @@ async fn lists_of_redis_name_the_command_for_what_only_the_history_has(place: Pl
              streamfleet history list --queue default --state dead",
         ),
         (
-            "jobs --queue default",
-            "jobs that ended more than 3h ago are in the history: streamfleet history list --queue default",
-        ),
-        (
             "stats default",
             "jobs that ended more than 24h ago are in the history: \
              streamfleet history stats --queue default --since 7d",
@@ -84,7 +84,78 @@ async fn lists_of_redis_name_the_command_for_what_only_the_history_has(place: Pl
         assert!(shown(command, &kept).contains(wanted), "{command}: {}", shown(command, &kept));
         assert!(!shown(command, "").contains("history"), "{command}");
     }
-    assert!(!shown("jobs --state waiting", &kept).contains("history"), "these are all in Redis");
+    for command in ["jobs", "jobs --state waiting"] {
+        assert!(!shown(command, &kept).contains("history"), "{command}: these are all in Redis");
+    }
+}
+
+async fn a_list_of_ended_jobs_goes_on_with_those_that_only_the_history_has(place: Place) {
+    let scene = Scene::new(place).await;
+    let mut hand = scene.place.hand().await;
+    let worker = scene.worker(HISTORY);
+    until_async("the journal", SOON, async || scene.journal_is_kept().await).await;
+    let dead = scene.submit(3, r#"{"it": "dies"}"#).await;
+    let done = scene.submit(4, r#"{"it": "ends"}"#).await;
+    until_async("all ends", SOON, async || hand.number(ENDED).await == 7).await;
+    worker.term();
+    worker.wait_exit(SOON);
+    let jobs = |more: &[&str]| scene.json(&[&["jobs", "--state", "done,dead"], more].concat(), HISTORY);
+    let whole = jobs(&[]);
+    assert_eq!(sources(&whole), BTreeMap::from([("redis", 7)]), "{whole}");
+
+    let forgotten = dead.iter().chain(&done[..2]).map(|id| format!("sf:{{default}}:job:{id}"));
+    for key in forgotten.chain(["sf:{default}:dead".to_owned()]) {
+        scene.redis.cmd(&["DEL", &key]);
+    }
+    let listed = jobs(&[]);
+    assert_eq!(sources(&listed), BTreeMap::from([("history", 5), ("redis", 2)]), "{listed}");
+    assert_eq!((ids(&listed), &listed["complete"]), (ids(&whole), &true.into()));
+    let console = scene.console(HISTORY).await;
+    let page = console.get("/api/v1/queues/default/jobs?state=done,dead");
+    assert_eq!((ids(&page), sources(&page)), (ids(&listed), sources(&listed)));
+
+    let (mut paged, mut next) = (Vec::new(), None::<String>);
+    loop {
+        let after = next.iter().flat_map(|next| ["--after", next]);
+        let page = jobs(&["--limit", "2"].into_iter().chain(after).collect::<Vec<_>>());
+        paged.extend(page["items"].as_array().unwrap().iter().map(|row| row["id"].to_string()));
+        next = page["next"].as_str().map(str::to_owned);
+        if next.is_none() {
+            break;
+        }
+    }
+    paged.sort();
+    assert_eq!(paged, ids(&whole));
+
+    // The history has the payloads of those that died.
+    let found = jobs(&["--where", "payload.it=dies"]);
+    let wanted: BTreeSet<_> = dead.iter().map(|id| format!("\"{id}\"")).collect();
+    assert_eq!(ids(&found), wanted.into_iter().collect::<Vec<_>>());
+    assert_eq!(jobs(&["--type", "other"])["items"], serde_json::json!([]));
+    assert_eq!(scene.json(&["jobs"], HISTORY)["items"], serde_json::json!([]), "they are not there any more");
+
+    // Without the history, what Redis has is listed, and said to be a part.
+    scene.hide(true).await;
+    let output = scene.launch(&["jobs", "--state", "done,dead"], HISTORY).output(SOON);
+    assert_eq!(output.stdout.matches("record").count(), 2, "{output:?}");
+    assert!(output.stderr.contains("the history of the queue default is not shown"), "{output:?}");
+    assert_ne!(output.code, Some(0));
+}
+
+/// The ids of listed jobs, in order.
+fn ids(list: &Value) -> Vec<String> {
+    let mut ids: Vec<_> = list["items"].as_array().unwrap().iter().map(|row| row["id"].to_string()).collect();
+    ids.sort();
+    ids
+}
+
+/// How many jobs of a list come from where.
+fn sources(list: &Value) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for row in list["items"].as_array().unwrap() {
+        *counts.entry(row["source"].as_str().unwrap()).or_default() += 1;
+    }
+    counts
 }
 
 async fn jobs_in_the_catch_all_are_reported(place: Place) {

@@ -859,6 +859,8 @@ export const en = {
   'jobs.none_yet_text': 'The search has not read everything.',
   'jobs.runs': 'on {worker} for {time}',
   'jobs.held': 'held by {gate}',
+  'jobs.past': 'history',
+  'jobs.past_title': 'Redis no longer has this job; the history does',
   'jobs.cancel_title': 'Cancel {count} job|Cancel {count} jobs',
   'jobs.cancel_text': 'Waiting and delayed jobs are gone for good. Running ones are asked to stop.',
   'jobs.cancelled': '{count} job is cancelled|{count} jobs are cancelled',

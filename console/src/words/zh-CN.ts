@@ -861,6 +861,8 @@ export const zh: Record<Key, string> = {
   'jobs.none_yet_text': '查找尚未读完全部。',
   'jobs.runs': '在 {worker} 上已 {time}',
   'jobs.held': '被 {gate} 拦住',
+  'jobs.past': '历史',
+  'jobs.past_title': 'Redis 已不再保留此任务，历史中仍有记录',
   'jobs.cancel_title': '取消 {count} 个任务',
   'jobs.cancel_text': '等待和延迟的任务将永久消失，运行中的会被要求停止。',
   'jobs.cancelled': '已取消 {count} 个任务',

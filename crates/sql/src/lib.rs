@@ -14,5 +14,5 @@ pub mod history;
 pub mod outbox;
 pub mod schema;
 
-pub use database::{Database, Dialect, Options};
+pub use database::{Database, Dialect, LazyDatabase, Options, open};
 pub use error::{Error, Trouble};

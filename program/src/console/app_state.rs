@@ -5,15 +5,15 @@ use std::sync::Arc;
 use streamfleet::job::QueueName;
 use streamfleet::schema::Schemas;
 use streamfleet::{Broker, Producer, Queue, Shutdown};
+use streamfleet_operations::jobs::search::Past;
 use streamfleet_service::config::Effective;
-use streamfleet_sql::{Database, Options};
+use streamfleet_sql::{Database, LazyDatabase, Options};
 
 use super::access::{Gatekeeper, Mask, Person};
 use super::api::WorkLimits;
 use super::directory::{Directory, Known};
 use super::problem::Problem;
 use crate::enqueue;
-use crate::sql::LazyDatabase;
 
 /// A handle of what all requests share. Cloning is cheap.
 pub(super) type AppState = Arc<Shared>;
@@ -38,7 +38,7 @@ pub(super) struct Shared {
     pub(super) stopping: Shutdown,
     directory: Directory,
     /// The database of the history, if one is configured.
-    history: Option<LazyDatabase>,
+    history: Option<Arc<LazyDatabase>>,
 }
 
 impl Shared {
@@ -61,7 +61,8 @@ impl Shared {
             work_limits: WorkLimits::default(),
             stopping,
             directory: Directory::default(),
-            history: history.map(|config| LazyDatabase::new(move || config.address(), Options::reading())),
+            history: history
+                .map(|config| Arc::new(LazyDatabase::new(move || config.address(), Options::reading()))),
         })
     }
 
@@ -91,6 +92,11 @@ impl Shared {
             return Err(Problem::not_found(why));
         };
         history.get().await.map_err(|error| Problem::database("the history cannot be read", &error))
+    }
+
+    /// Where a search finds jobs that Redis no longer has, if a history is configured.
+    pub(super) fn past(&self) -> Option<Past> {
+        self.history.clone().map(Past::new)
     }
 
     /// The queues and workers that Redis knew a moment ago.

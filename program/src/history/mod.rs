@@ -8,13 +8,15 @@ mod show;
 mod stats;
 mod wanted;
 
+use std::sync::Arc;
+
 use clap::{Args as ClapArgs, Subcommand};
 use streamfleet::Queue;
 use streamfleet::job::JobId;
-use streamfleet_sql::{Database, Options};
+use streamfleet_sql::{Database, LazyDatabase, Options};
 
 use super::exit::Exit;
-use super::{Context, Wrong, sql};
+use super::{Context, Wrong};
 pub(crate) use stats::now_ms;
 
 /// How `history` is used.
@@ -86,6 +88,12 @@ pub(crate) fn elsewhere(which: &str, command: &str, context: &Context) -> Option
     Some(format!("{which} are in the history: streamfleet history {command}"))
 }
 
+/// The database of the history, which is opened when it is needed; `None` if no history is configured.
+pub(crate) fn lazy(context: &Context) -> Option<Arc<LazyDatabase>> {
+    let config = context.effective.config.history.clone()?;
+    Some(Arc::new(LazyDatabase::new(move || config.address(), Options::reading())))
+}
+
 /// Connects to the database of the history, to read.
 async fn open(context: &Context) -> anyhow::Result<Database> {
     let Some(history) = &context.effective.config.history else {
@@ -93,5 +101,5 @@ async fn open(context: &Context) -> anyhow::Result<Database> {
             "no history is configured: add [history] with url_file, the file with the address of a database";
         return Err(Wrong(why.to_owned()).into());
     };
-    Ok(sql::open(history.address(), &Options::reading()).await?)
+    Ok(streamfleet_sql::open(history.address(), &Options::reading()).await?)
 }

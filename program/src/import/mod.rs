@@ -30,7 +30,7 @@ use self::progress::Progress;
 use self::report::Report;
 use super::actor::{ActorArgs, told};
 use super::exit::Exit;
-use super::{Context, bulk, confirm, enqueue, output, sql, tasks};
+use super::{Context, bulk, confirm, enqueue, output, tasks};
 
 /// How `import` is used.
 const EXAMPLES: &str = "\
@@ -89,7 +89,7 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     let source = if file.lists.is_empty() {
         let options = Options { read_only: true, ..Options::default() };
-        Source::Tables(sql::open(file.address(), &options).await?)
+        Source::Tables(streamfleet_sql::open(file.address(), &options).await?)
     } else {
         let redis = ForeignRedis::connect(file.redis()).await;
         Source::Lists(redis.context("cannot connect to the Redis that the mapping names")?)

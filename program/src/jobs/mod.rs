@@ -6,13 +6,12 @@ use indicatif::{HumanCount, ProgressBar};
 use streamfleet::Broker;
 use streamfleet::job::{QueueName, State};
 use streamfleet_engine::admin::Filter;
-use streamfleet_operations::jobs::search::{self, Facts, Found, Page, Search, Start, USUAL_STATES};
+use streamfleet_operations::jobs::search::{self, Facts, Found, Page, Past, Search, Start, USUAL_STATES};
 
 pub(crate) use self::row::Told;
 use super::exit::Exit;
 use super::filter::{FilterArgs, LetterArgs};
 use super::output::{self, Listing, Repeat};
-use super::times::short;
 use super::{Context, Wrong, bulk, history, queues};
 
 /// How `jobs` is used.
@@ -56,20 +55,29 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
     let states = states(&args)?;
+    // Whoever names no state asks about jobs that are still there.
+    let history =
+        if args.state.is_empty() && args.letters.is_empty() { None } else { history::lazy(context) };
     let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     let Args { queue, running, limit, after, repeat, .. } = args;
     let (worker, gate) = (None, None);
-    let search = Search { names: queue, states, filter, running, worker, gate, limit, after };
+    let past = history.clone().map(Past::new);
+    let search = Search { names: queue, states, filter, running, worker, gate, past, limit, after };
     let look = async || look(&search, repeat, &broker, context).await;
-    if !repeat.repeats() {
+    let shown = if repeat.repeats() {
+        tokio::select! {
+            biased;
+            () = context.shutdown.requested() => Ok(Exit::Done),
+            exit = repeat.run(context.output, look) => exit,
+        }
+    } else {
         // A signal ends the search, and what was found is shown.
-        return repeat.run(context.output, look).await;
+        repeat.run(context.output, look).await
+    };
+    if let Some(history) = history {
+        history.close().await;
     }
-    tokio::select! {
-        biased;
-        () = context.shutdown.requested() => Ok(Exit::Done),
-        exit = repeat.run(context.output, look) => exit,
-    }
+    shown
 }
 
 async fn look(
@@ -124,8 +132,9 @@ impl Running {
     ) -> anyhow::Result<Listing> {
         let (states, filter) = (vec![State::Running], Filter::new());
         let names = names.to_vec();
-        let (worker, gate, after) = (None, None, None);
-        let search = Search { names, states, filter, running: true, worker, gate, limit: self.limit, after };
+        let (worker, gate, past, after) = (None, None, None, None);
+        let search =
+            Search { names, states, filter, running: true, worker, gate, past, limit: self.limit, after };
         look(&search, self.repeat, broker, context).await
     }
 }
@@ -174,29 +183,13 @@ fn remarks(found: &Found) -> Vec<String> {
     remarks
 }
 
-/// Where the jobs are that ended so long ago that Redis does not have them any more.
-fn elsewhere(search: &Search, context: &Context) -> Option<String> {
-    let ended = [State::Done, State::Dead, State::Cancelled];
-    if !search.states.iter().any(|state| ended.contains(state)) {
-        return None;
-    }
-    let config = &context.effective.config;
-    let (queue, own) = match &search.names[..] {
-        [name] => (name.as_str(), config.queues.get(name).and_then(|section| section.served.retention)),
-        [] | [_, ..] => ("QUEUE", None),
-    };
-    let which = format!("jobs that ended more than {} ago", short(own.unwrap_or(config.worker.retention)));
-    history::elsewhere(&which, &format!("list --queue {queue}"), context)
-}
-
 fn listing(found: Found, search: &Search, context: &Context) -> anyhow::Result<Listing> {
     let remarks = remarks(&found);
     let Found { jobs, next, facts, missing, .. } = found;
     let (failed, interrupted) = (!facts.unread.is_empty(), facts.interrupted);
     let page = Page { items: jobs, next, facts, former: None };
     let names = |page: &Page| page.items.iter().map(|row| row.id.clone()).collect();
-    let elsewhere = elsewhere(search, context);
-    let show = |page: &Page| row::show(page, search, &context.clock).then(elsewhere);
+    let show = |page: &Page| row::show(page, search, &context.clock);
     let text = context.output.rendered(&page, names, show)?;
     let listing = remarks.into_iter().fold(Listing::new(text), Listing::remark).without(&missing);
     Ok(match (interrupted, failed) {

@@ -18,9 +18,10 @@ pub(crate) trait Told {
 impl Told for Row {
     fn place(&self) -> String {
         let lane = self.lane.unwrap_or("?");
-        match (&self.job.holder, self.job.state) {
+        let Some(job) = &self.job else { return "history".to_owned() };
+        match (&job.holder, job.state) {
             (Some(holder), _) => harmless(&holder.worker),
-            (None, State::Scheduled | State::Retrying) => match self.job.due {
+            (None, State::Scheduled | State::Retrying) => match job.due {
                 Some(due) if due > self.now => format!("due in {}", short(due.since(self.now))),
                 Some(_) | None => "due".to_owned(),
             },
@@ -34,7 +35,8 @@ impl Told for Row {
     }
 
     fn shown_age(&self) -> String {
-        if self.job.holder.as_ref().is_some_and(|holder| !holder.has_begun) {
+        let holder = self.job.as_ref().and_then(|job| job.holder.as_ref());
+        if holder.is_some_and(|holder| !holder.has_begun) {
             return "-".to_owned();
         }
         let age = self.age.map_or_else(|| "?".to_owned(), short);
@@ -64,7 +66,7 @@ pub(super) fn show(page: &Page, search: &Search, clock: &Clock) -> View {
         };
         return format!("no jobs{which}; {looked_at} were looked at{rest}").into();
     }
-    let created = |row: &Row| row.job.created.map(|created| clock.time(created)).unwrap_or_default();
+    let created = |row: &Row| row.created_ms.map(|created| clock.time(created)).unwrap_or_default();
     let table = output::table_of(
         &page.items,
         &[

@@ -7,11 +7,10 @@ use streamfleet::event::Events;
 use streamfleet::job::QueueName;
 use streamfleet::{RedisConfig, chore};
 use streamfleet_service::config::{Effective, HistorySection, OutboxSection};
-use streamfleet_sql::Options;
+use streamfleet_sql::{LazyDatabase, Options};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::lazy_database::LazyDatabase;
 use super::relay::Relay;
 use super::writer::Writer;
 

@@ -4,7 +4,6 @@
 mod databases;
 mod ended;
 mod journal_report;
-mod lazy_database;
 mod migrate;
 mod outbox_report;
 mod relay;
@@ -20,7 +19,6 @@ use clap::{Args as ClapArgs, Subcommand};
 use super::Context;
 use super::exit::Exit;
 pub(crate) use databases::Databases;
-pub(crate) use lazy_database::{LazyDatabase, open};
 
 /// How `sql` is used.
 const EXAMPLES: &str = "\

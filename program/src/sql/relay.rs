@@ -12,10 +12,9 @@ use streamfleet::{Broker, Producer, RedisError, Submission, SubmitError};
 use streamfleet_engine::job::doubled;
 use streamfleet_operations::submit::is_about_job;
 use streamfleet_service::config::OutboxSection;
-use streamfleet_sql::{Error, outbox};
+use streamfleet_sql::{Error, LazyDatabase, outbox};
 use tokio_util::sync::CancellationToken;
 
-use super::lazy_database::LazyDatabase;
 use super::outbox_report::Report;
 use super::row::submission;
 use super::stuck_queues::StuckQueues;

@@ -13,13 +13,12 @@ use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_engine::job::doubled;
 use streamfleet_engine::{EndedJob, JournalFields, MAX_ENDS};
 use streamfleet_service::config::{HistorySection, Payloads};
-use streamfleet_sql::Error;
 use streamfleet_sql::history::{Day, Ended, Poison, partitions, write};
+use streamfleet_sql::{Error, LazyDatabase};
 use tokio_util::sync::CancellationToken;
 
 use super::ended::row;
 use super::journal_report::Report;
-use super::lazy_database::LazyDatabase;
 use super::spill::{self, Spill};
 use super::worker_versions::WorkerVersions;
 use crate::output::counted;

@@ -17,8 +17,8 @@ use super::screen::{Input, Screen};
 use super::state::{Effect, Event, State};
 use super::{Args, read};
 use crate::exit::Exit;
-use crate::sql::LazyDatabase;
 use crate::{Context, actor, output};
+use streamfleet_sql::LazyDatabase;
 
 /// How often the state learns the time.
 const TICK: Duration = Duration::from_millis(250);

@@ -295,6 +295,13 @@ impl Filter {
         self.and("older-than", &format_duration(age))
     }
 
+    /// Returns the value of the condition with this name, if there is exactly one.
+    #[doc(hidden)]
+    pub fn value_of(&self, name: &str) -> Option<String> {
+        let mut values = self.conditions.iter().map(Condition::parts).filter(|(own, _)| *own == name);
+        values.next().filter(|_| values.next().is_none()).map(|(_, value)| value)
+    }
+
     /// Replaces conditions about the age by conditions about the time, so that the filter means the same jobs later.
     #[must_use]
     pub fn fixed_at(mut self, now: Timestamp) -> Self {

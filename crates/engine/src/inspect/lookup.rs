@@ -222,6 +222,7 @@ impl Queue {
         let location = found.map(|(location, _)| location);
         Ok(JobView {
             now: answer.now,
+            generation: answer.generation,
             record: answer.record,
             due: answer.due,
             parked: packed.and_then(|packed| Envelope::unpack(decode::data(&packed)).ok()),
@@ -301,6 +302,8 @@ fn began_at(generation: &str) -> Option<Timestamp> {
 
 struct JobView {
     now: Timestamp,
+    /// The generation that the record belongs to.
+    generation: Option<String>,
     record: Record,
     due: Option<Timestamp>,
     parked: Option<(Envelope, Lane)>,
@@ -341,6 +344,7 @@ impl JobView {
             now: self.now,
             id: id.clone(),
             state,
+            generation: self.generation.clone(),
             job_type: job_type.unwrap_or_default(),
             lane: self
                 .own_lane

@@ -13,6 +13,8 @@ pub struct Status {
     pub id: JobId,
     /// Its state.
     pub state: State,
+    /// The generation that its record describes, if it has a record.
+    pub generation: Option<String>,
     /// The type of handler it needs; empty for bytes that are not a job.
     pub job_type: String,
     /// Its lane.

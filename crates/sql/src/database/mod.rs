@@ -2,6 +2,7 @@
 //! connection that its holder has for itself; a `Statement` is text and values, in the dialect of the database.
 
 mod address;
+mod lazy;
 mod link;
 mod options;
 mod pool;
@@ -18,6 +19,7 @@ use secrecy::SecretString;
 
 use crate::{Error, Trouble};
 use address::Address;
+pub use lazy::{LazyDatabase, open};
 pub(crate) use link::Link;
 pub use options::Options;
 use pool::Pool;

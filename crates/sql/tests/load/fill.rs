@@ -1,5 +1,6 @@
 //! Writes the lives of a month as the writers of the queues do: up to 500 of one queue at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -22,6 +23,7 @@ const PARTS: u64 = 20;
 /// How the lives were written.
 #[derive(Serialize)]
 pub(crate) struct Filled {
+    pub(crate) lives: u64,
     pub(crate) seconds: f64,
     pub(crate) lives_per_second: f64,
     /// What a call with 500 lives took, in milliseconds.
@@ -35,13 +37,15 @@ pub(crate) struct Filled {
 struct Shared {
     database: Database,
     month: Month,
+    numbers: Range<u64>,
     next: AtomicU64,
     written: AtomicU64,
     repeated: AtomicU64,
     began: Instant,
 }
 
-pub(crate) async fn fill(place: &Place, month: &Month, writers: usize) -> Filled {
+/// Writes the lives of the month with these numbers.
+pub(crate) async fn fill(place: &Place, month: &Month, numbers: Range<u64>, writers: usize) -> Filled {
     let options = Options { max_connections: 8, ..Options::default() };
     let database = place.open_with(options).await;
     // Each call makes those of nine days.
@@ -51,6 +55,7 @@ pub(crate) async fn fill(place: &Place, month: &Month, writers: usize) -> Filled
     let shared = Arc::new(Shared {
         database,
         month: Month::new(month.lives, month.seed),
+        numbers: numbers.clone(),
         next: AtomicU64::new(0),
         written: AtomicU64::new(0),
         repeated: AtomicU64::new(0),
@@ -65,9 +70,11 @@ pub(crate) async fn fill(place: &Place, month: &Month, writers: usize) -> Filled
     shared.database.close().await;
     settle(place).await;
     took.sort_unstable_by(f64::total_cmp);
+    let lives = numbers.end - numbers.start;
     Filled {
+        lives,
         seconds,
-        lives_per_second: month.lives as f64 / seconds,
+        lives_per_second: lives as f64 / seconds,
         p50_ms: crate::answers::quantile(&took, 50),
         p99_ms: crate::answers::quantile(&took, 99),
         repeated: shared.repeated.load(Ordering::Relaxed),
@@ -78,7 +85,7 @@ pub(crate) async fn fill(place: &Place, month: &Month, writers: usize) -> Filled
 async fn write_chunks(shared: Arc<Shared>) -> Vec<f64> {
     let mut took = Vec::new();
     loop {
-        let lives = chunk(&shared.month, shared.next.fetch_add(1, Ordering::Relaxed));
+        let lives = shared.chunk(shared.next.fetch_add(1, Ordering::Relaxed));
         let Some(lives) = lives else { return took };
         let began = Instant::now();
         loop {
@@ -95,23 +102,29 @@ async fn write_chunks(shared: Arc<Shared>) -> Vec<f64> {
 
 impl Shared {
     fn progress(&self, count: u64) {
-        let (before, all) = (self.written.fetch_add(count, Ordering::Relaxed), self.month.lives);
+        let (before, all) =
+            (self.written.fetch_add(count, Ordering::Relaxed), self.numbers.end - self.numbers.start);
         let (part, seconds) = ((before + count) * PARTS / all, self.began.elapsed().as_secs_f64());
         if part > before * PARTS / all {
             let rate = (before + count) as f64 / seconds;
             eprintln!("{:>3} %  {rate:.0} lives/s", part * 100 / PARTS);
         }
     }
-}
 
-/// The lives of a chunk, all of one queue; `None` after the last chunk.
-fn chunk(month: &Month, number: u64) -> Option<Vec<Ended>> {
-    let (queue, first) = (number % QUEUES, number / QUEUES * LIVES);
-    if first * QUEUES >= month.lives {
-        return None;
+    /// The lives of a chunk, all of one queue; `None` after the last chunk.
+    fn chunk(&self, number: u64) -> Option<Vec<Ended>> {
+        let (queue, first) = (number % QUEUES, self.numbers.start + number / QUEUES * LIVES * QUEUES);
+        if first >= self.numbers.end {
+            return None;
+        }
+        let numbers = (0..LIVES).map(|nth| first + nth * QUEUES + queue);
+        Some(
+            numbers
+                .filter(|number| self.numbers.contains(number))
+                .map(|number| self.month.life(number))
+                .collect(),
+        )
     }
-    let numbers = (first..first + LIVES).map(|nth| nth * QUEUES + queue);
-    Some(numbers.filter(|number| *number < month.lives).map(|number| month.life(number)).collect())
 }
 
 /// Does what the server of PostgreSQL would do by itself within the next minutes.

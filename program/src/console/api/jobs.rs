@@ -122,6 +122,8 @@ fn search_of(
     let after = page.after::<Start>()?;
     let conditions = selection.conditions("query.", call)?;
     let mut states = states_of(&state.join(","), running, &conditions)?;
+    // Whoever names no state asks about jobs that are still there.
+    let past = call.app.past().filter(|_| !state.is_empty() || !conditions.letters.is_empty());
     if worker.is_some() && !running {
         return Err(wrong("worker", "it needs running=true"));
     }
@@ -139,7 +141,7 @@ fn search_of(
     if let Some(start) = after.as_ref().filter(|start| !names.contains(&start.queue)) {
         return Err(wrong("after", format!("it names the queue {}, which is not listed", start.queue)));
     }
-    Ok(Search { names, states, filter, running, worker, gate, limit, after })
+    Ok(Search { names, states, filter, running, worker, gate, past, limit, after })
 }
 
 /// Finds jobs in these queues, for a while.

@@ -14,8 +14,8 @@ use streamfleet_service::config::Effective;
 
 use super::{Action, Limit};
 use crate::cancel::retention;
-use crate::sql::LazyDatabase;
 use crate::times::Clock;
+use streamfleet_sql::LazyDatabase;
 
 /// What actions and reads need besides what they are about.
 #[derive(Clone)]

@@ -40,7 +40,7 @@ pub(super) async fn read(place: &Place, desk: &Desk) -> anyhow::Result<Page> {
     }
     let names = place.queue.clone().map_or_else(|| desk.names.to_vec(), |queue| vec![queue]);
     let after = place.after.as_deref().map(str::parse::<Start>).transpose().map_err(anyhow::Error::msg)?;
-    let search = Search { names, states, filter, running, worker, gate, limit: MOST, after };
+    let search = Search { names, states, filter, running, worker, gate, past: None, limit: MOST, after };
     let stop = Shutdown::new();
     let finding = search::find(&search, &desk.broker, (&stop, None));
     tokio::pin!(finding);

@@ -1,5 +1,6 @@
 //! Finds jobs by state, type, payload, header, text or time, in one queue or in several, until there are enough.
 
+mod past;
 mod row;
 mod walk;
 
@@ -8,7 +9,10 @@ use streamfleet::job::{GateName, QueueName, State};
 use streamfleet::{Broker, Shutdown};
 use streamfleet_engine::admin::{Filter, Holdings, JobSearch, Listed, Missing};
 
+pub use self::past::Past;
+use self::past::ending;
 pub use self::row::Row;
+use self::walk::PastPart;
 pub use self::walk::{Facts, Start, Walk};
 use crate::{Error, List};
 
@@ -43,6 +47,8 @@ pub struct Search {
     pub worker: Option<String>,
     /// Only those that wait at this gate.
     pub gate: Option<GateName>,
+    /// Where to find those that have ended and that Redis no longer has.
+    pub past: Option<Past>,
     /// How many to find, at most.
     pub limit: u64,
     /// Where the page begins, if it is not the first one.
@@ -89,8 +95,22 @@ impl Search {
             let workers = broker.workers().await.map_err(Error::redis("failed to list the workers"))?;
             sought = sought.holdings(Holdings::of(&workers.found));
         }
-        let queues = names.into_iter().map(|name| broker.queue(name)).collect();
-        Walk::new(queues, sought, self.after.as_ref())
+        let queues: Vec<_> = names.into_iter().map(|name| broker.queue(name)).collect();
+        let first = queues.first().cloned();
+        let walk = Walk::new(queues, sought, self.after.as_ref())?;
+        Ok(match (&self.past, first) {
+            (Some(past), Some(queue)) if self.looks_back() => {
+                let now = queue.clock().await.map_err(Error::redis("failed to read the clock of Redis"))?;
+                let (past, states, filter) = (past.clone(), self.states.clone(), self.filter.clone());
+                walk.past(PastPart { past, states, filter, now })
+            }
+            _ => walk,
+        })
+    }
+
+    /// Whether what it looks for may be in a history.
+    fn looks_back(&self) -> bool {
+        self.gate.is_none() && self.states.iter().any(|state| ending(*state).is_some())
     }
 
     /// To find the longest, nobody needs what all the others got.
@@ -162,8 +182,7 @@ pub async fn next_rows(walk: &mut Walk, most: usize) -> Result<Option<Vec<Row>>,
         Some(start) => format!("failed to read the jobs of the queue {}", start.queue),
         None => "failed to read the jobs".to_owned(),
     };
-    let page = walk.page(most).await.map_err(Error::redis(failed))?;
-    Ok(page.map(|(name, page)| page.jobs.into_iter().map(|job| Row::new(&name, job, page.now)).collect()))
+    walk.page(most).await.map_err(Error::redis(failed))
 }
 
 /// Reads the entries of these jobs. Those that have ended since are left out.

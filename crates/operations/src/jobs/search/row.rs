@@ -6,6 +6,8 @@ use serde::Serialize;
 use streamfleet::Broker;
 use streamfleet::job::{EntryId, Lane, QueueName, Timestamp};
 use streamfleet_engine::admin::FoundJob;
+use streamfleet_sql::history::Ending;
+use streamfleet_sql::history::questions;
 
 use crate::Error;
 use crate::times::rfc3339;
@@ -23,6 +25,8 @@ pub struct Row {
     pub job_type: String,
     /// Its state.
     pub state: &'static str,
+    /// What has it: `redis`, or `history` if Redis no longer has it.
+    pub source: &'static str,
     /// Its lane, if it is in one.
     pub lane: Option<&'static str>,
     /// Its entry in a lane or a waiting list, or its dead letter.
@@ -46,7 +50,7 @@ pub struct Row {
     pub died_ms: Option<u64>,
     /// Its last error.
     pub error: Option<String>,
-    /// The worker that holds it.
+    /// The worker that holds it, or that ran its last attempt if only the history has it.
     pub worker: Option<String>,
     /// When its attempt started, as far as is known.
     pub started: Option<String>,
@@ -63,9 +67,11 @@ pub struct Row {
     /// How old it is, or for how long it has been running or dead.
     #[serde(skip)]
     pub age: Option<Duration>,
-    /// What was found.
+    /// When it ended, in milliseconds since 1970, if it is done or cancelled and that is known.
+    pub ended_ms: Option<u64>,
+    /// What was found in Redis.
     #[serde(skip)]
-    pub job: FoundJob,
+    pub job: Option<FoundJob>,
     /// The time by Redis's clock.
     #[serde(skip)]
     pub now: Timestamp,
@@ -83,6 +89,7 @@ impl Row {
             queue: queue.to_string(),
             job_type: job.job_type.clone(),
             state: job.state.as_str(),
+            source: "redis",
             lane: job.lane.map(Lane::as_str),
             entry: job.entry.as_ref().map(EntryId::to_string),
             gate: job.waitlist.clone(),
@@ -102,7 +109,44 @@ impl Row {
             deliveries: holder.map(|holder| holder.deliveries),
             age_ms: age.map(ms),
             age,
-            job,
+            ended_ms: job.ended.map(Timestamp::as_ms),
+            job: Some(job),
+            now,
+        }
+    }
+
+    /// A job that only the history has.
+    pub(super) fn past(row: &questions::Row, now: Timestamp) -> Self {
+        let [created, ended] = [row.created_ms, row.ended_ms].map(Timestamp::from_ms);
+        let died = ended.filter(|_| row.state == Ending::Dead);
+        let age = died.or(created).map(|begun| now.since(begun));
+        Self {
+            id: row.id.to_string(),
+            queue: row.queue.to_string(),
+            job_type: row.job_type.clone(),
+            state: row.state.as_str(),
+            source: "history",
+            lane: Some(row.lane.as_str()),
+            entry: None,
+            gate: None,
+            created: created.map(rfc3339),
+            created_ms: created.map(Timestamp::as_ms),
+            attempts: row.attempts,
+            due: None,
+            due_ms: None,
+            died: died.map(rfc3339),
+            died_ms: died.map(Timestamp::as_ms),
+            error: row.error.clone().filter(|error| !error.is_empty()),
+            worker: row.worker.clone(),
+            started: None,
+            started_ms: None,
+            started_exact: None,
+            silent_ms: None,
+            deliveries: None,
+            age_ms: age.map(ms),
+            age,
+            ended_ms: ended.filter(|_| row.state != Ending::Dead).map(Timestamp::as_ms),
+            job: None,
             now,
         }
     }
@@ -117,7 +161,8 @@ impl Row {
         let name: QueueName = self.queue.parse().expect("a queue was found by its name");
         let queue = broker.queue(name.clone());
         let failed = Error::redis(format!("failed to read the jobs of the queue {name}"));
-        let job = queue.read_found(self.job).await.map_err(failed)?;
+        let Some(job) = self.job else { return Ok(Some(self)) };
+        let job = queue.read_found(job).await.map_err(failed)?;
         Ok(job.map(|job| Self::new(&name, job, self.now)))
     }
 }

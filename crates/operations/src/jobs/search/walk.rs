@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use serde::Serialize;
-use streamfleet::job::QueueName;
+use streamfleet::job::{QueueName, State, Timestamp};
 use streamfleet::{Queue, RedisError};
-use streamfleet_engine::admin::{JobCursor, JobPage, JobSearch, JobWalk};
+use streamfleet_engine::admin::{Filter, JobCursor, JobSearch, JobWalk};
+use streamfleet_sql::history::questions::Cursor;
 
+use super::Row;
+use super::past::{Past, PastError, PastPage, PastSearch};
 use crate::Error;
 
 /// The most queues whose jobs are counted to say how much there is to look at, …
@@ -27,15 +30,29 @@ const COUNT_FOR: Duration = Duration::from_secs(1);
 pub struct Start {
     /// The queue.
     pub queue: QueueName,
-    /// Nothing for its beginning.
-    pub(super) cursor: Option<JobCursor>,
+    pub(super) place: Place,
 }
+
+/// A place in a queue.
+#[derive(Debug, Clone)]
+pub(super) enum Place {
+    /// In Redis; nothing for the beginning.
+    Redis(Option<JobCursor>),
+    /// In the history, after all that Redis has; nothing for the latest end.
+    History(Option<Cursor>),
+}
+
+/// What a place in the history begins with.
+const HISTORY: &str = "history:";
 
 impl fmt::Display for Start {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cursor {
-            Some(cursor) => write!(out, "{}/{cursor}", self.queue),
-            None => write!(out, "{}/", self.queue),
+        write!(out, "{}/", self.queue)?;
+        match &self.place {
+            Place::Redis(None) => Ok(()),
+            Place::Redis(Some(cursor)) => cursor.fmt(out),
+            Place::History(None) => out.write_str(HISTORY),
+            Place::History(Some(cursor)) => write!(out, "{HISTORY}{cursor}"),
         }
     }
 }
@@ -45,9 +62,14 @@ impl FromStr for Start {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let rule = || "it must be the `next` of an earlier page".to_owned();
-        let (queue, cursor) = text.split_once('/').ok_or_else(rule)?;
-        let cursor = Some(cursor).filter(|cursor| !cursor.is_empty()).map(str::parse::<JobCursor>);
-        Ok(Self { queue: queue.parse().map_err(|_| rule())?, cursor: cursor.transpose()? })
+        let (queue, place) = text.split_once('/').ok_or_else(rule)?;
+        let place = match (place, place.strip_prefix(HISTORY)) {
+            ("", _) => Place::Redis(None),
+            (_, Some("")) => Place::History(None),
+            (_, Some(cursor)) => Place::History(Some(cursor.parse().map_err(|_| rule())?)),
+            (cursor, None) => Place::Redis(Some(cursor.parse()?)),
+        };
+        Ok(Self { queue: queue.parse().map_err(|_| rule())?, place })
     }
 }
 
@@ -90,9 +112,24 @@ impl Facts {
     }
 }
 
+fn beginning(queue: &Queue) -> Start {
+    Start { queue: queue.name().clone(), place: Place::Redis(None) }
+}
+
+/// What a walk looks for in the history.
+pub(super) struct PastPart {
+    pub(super) past: Past,
+    pub(super) states: Vec<State>,
+    pub(super) filter: Filter,
+    /// The time by Redis's clock when it began.
+    pub(super) now: Timestamp,
+}
+
 /// A walk under way. It may be left between two pages, and another one goes on where it was.
 pub struct Walk {
     search: JobSearch,
+    /// What it looks for in the history, if anything.
+    past: Option<PastPart>,
     /// All queues, in the order of their names.
     queues: Vec<Queue>,
     /// Those that are not finished.
@@ -118,7 +155,7 @@ impl Walk {
         queues.dedup_by(|one, other| one.name() == other.name());
         let is_left = |queue: &&Queue| after.is_none_or(|after| *queue.name() >= after.queue);
         let left: VecDeque<Queue> = queues.iter().filter(is_left).cloned().collect();
-        let first = left.front().map(|queue| Start { queue: queue.name().clone(), cursor: None });
+        let first = left.front().map(beginning);
         if let Some(after) = after
             && first.as_ref().map(|first| &first.queue) != Some(&after.queue)
         {
@@ -127,7 +164,14 @@ impl Walk {
         }
         let (next, is_whole) = (after.cloned().or(first), after.is_none());
         let (current, total, facts) = (None, None, Facts::default());
-        Ok(Self { search, queues, left, current, next, is_whole, total, facts })
+        Ok(Self { search, past: None, queues, left, current, next, is_whole, total, facts })
+    }
+
+    /// Goes on in the history with jobs in these states that match, once it has looked at all that Redis has of a queue.
+    #[must_use]
+    pub(super) fn past(mut self, past: PastPart) -> Self {
+        self.past = Some(past);
+        self
     }
 
     /// Where it goes on; `None` if it has looked at everything.
@@ -135,18 +179,31 @@ impl Walk {
         self.next.as_ref()
     }
 
-    /// Looks at some hundred jobs, and returns those that match with their queue, at most this many; `None` if it has looked at
-    /// everything.
+    /// Looks at some hundred jobs, and returns those that match, at most this many; `None` if it has looked at everything.
     ///
     /// # Errors
     ///
     /// [`RedisError`] if Redis does not answer or refuses. The walk is then where it was.
-    pub async fn page(&mut self, most: usize) -> Result<Option<(QueueName, JobPage)>, RedisError> {
-        let (Some(queue), Some(start)) = (self.left.front(), self.next.as_ref()) else { return Ok(None) };
-        let begin = || queue.walk_jobs(&self.search, start.cursor);
+    pub async fn page(&mut self, most: usize) -> Result<Option<Vec<Row>>, RedisError> {
+        let Some(start) = self.next.clone() else { return Ok(None) };
+        let Some(queue) = self.left.front().cloned() else { return Ok(None) };
+        let rows = match start.place {
+            Place::Redis(cursor) => self.redis_page(&queue, cursor, most).await?,
+            Place::History(after) => self.past_page(&queue, after.as_ref(), most).await?,
+        };
+        Ok(Some(rows))
+    }
+
+    async fn redis_page(
+        &mut self,
+        queue: &Queue,
+        cursor: Option<JobCursor>,
+        most: usize,
+    ) -> Result<Vec<Row>, RedisError> {
+        let begin = || queue.walk_jobs(&self.search, cursor);
         let mut walk = self.current.take().unwrap_or_else(begin);
         let page = walk.page(most).await?;
-        let name = queue.name().clone();
+        let name = queue.name();
         self.facts.looked_at += page.read;
         self.facts.too_large += page.too_large;
         self.facts.unreadable += page.unreadable;
@@ -154,13 +211,53 @@ impl Walk {
         self.facts.unread.extend(unread);
         if page.next.is_some() {
             self.current = Some(walk);
-            self.next = Some(Start { queue: name.clone(), cursor: page.next });
+            self.go_on_at(queue, Place::Redis(page.next));
+        } else if self.past.is_some() {
+            self.go_on_at(queue, Place::History(None));
         } else {
-            self.left.pop_front();
-            let first = self.left.front();
-            self.next = first.map(|queue| Start { queue: queue.name().clone(), cursor: None });
+            self.leave_queue();
         }
-        Ok(Some((name, page)))
+        Ok(page.jobs.into_iter().map(|job| Row::new(name, job, page.now)).collect())
+    }
+
+    /// A history that cannot be read is told with the facts: what Redis has was found without it.
+    async fn past_page(
+        &mut self,
+        queue: &Queue,
+        after: Option<&Cursor>,
+        most: usize,
+    ) -> Result<Vec<Row>, RedisError> {
+        let Some(PastPart { past, states, filter, now }) = &self.past else {
+            self.leave_queue();
+            return Ok(Vec::new());
+        };
+        let search = PastSearch { states, filter, now: *now, most };
+        let page = match past.page(queue, &search, after).await {
+            Ok(page) => page,
+            Err(PastError::Redis(error)) => return Err(error),
+            Err(PastError::Database(error)) => {
+                let why = format!("the history of the queue {} is not shown: {error}", queue.name());
+                self.facts.unread.push(why);
+                PastPage::default()
+            }
+        };
+        self.facts.looked_at += page.looked_at;
+        self.facts.too_large += page.too_large;
+        self.facts.unreadable += page.unreadable;
+        match page.next {
+            Some(next) => self.go_on_at(queue, Place::History(Some(next))),
+            None => self.leave_queue(),
+        }
+        Ok(page.rows)
+    }
+
+    fn go_on_at(&mut self, queue: &Queue, place: Place) {
+        self.next = Some(Start { queue: queue.name().clone(), place });
+    }
+
+    fn leave_queue(&mut self) {
+        self.left.pop_front();
+        self.next = self.left.front().map(beginning);
     }
 
     /// Returns how far it is. Counts the jobs, if that is needed and was not done before.
@@ -184,7 +281,8 @@ impl Walk {
 
     /// Counts the jobs where the search looks, in all queues.
     async fn count(&self) -> Option<u64> {
-        if self.queues.len() > MAX_COUNTED {
+        // Nobody counts what is in a history.
+        if self.queues.len() > MAX_COUNTED || self.past.is_some() {
             return None;
         }
         // Futures rather than an iterator that makes them, because a server's tasks may move to another thread at every wait.
@@ -202,12 +300,20 @@ mod tests {
     fn a_page_begins_at_the_next_of_an_earlier_one() {
         let start: Start = "mail/waiting-high:1700000000000-0".parse().unwrap();
         assert_eq!(start.queue.as_str(), "mail");
-        assert_eq!(start.cursor.unwrap().to_string(), "waiting-high:1700000000000-0");
-        assert!("mail/".parse::<Start>().unwrap().cursor.is_none());
-        for text in ["mail/", "mail/rooms:1700000000000-0-1:1700000000001-0"] {
+        assert!(matches!(start.place, Place::Redis(Some(_))));
+        assert!(matches!("mail/".parse::<Start>().unwrap().place, Place::Redis(None)));
+        assert!(matches!("mail/history:".parse::<Start>().unwrap().place, Place::History(None)));
+        let past = "mail/history:1700000000000~1700000000000-0";
+        for text in [
+            "mail/",
+            "mail/history:",
+            past,
+            "mail/waiting-high:1700000000000-0",
+            "mail/rooms:1700000000000-0-1:1700000000001-0",
+        ] {
             assert_eq!(text.parse::<Start>().unwrap().to_string(), text);
         }
-        for text in ["", "mail", "mail/dead", "mail/dead:x", "Mail/dead:"] {
+        for text in ["", "mail", "mail/dead", "mail/dead:x", "mail/history:x", "Mail/dead:"] {
             assert!(text.parse::<Start>().is_err(), "{text}");
         }
     }

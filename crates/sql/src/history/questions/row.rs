@@ -2,7 +2,7 @@
 
 use streamfleet_domain::job::{Generation, JobId, Lane, QueueName};
 
-use super::LifeKey;
+use super::{Cursor, LifeKey};
 use crate::Error;
 use crate::database::Row as Answer;
 use crate::history::{Ending, PayloadState};
@@ -57,6 +57,13 @@ pub struct Row {
     pub root: Option<Generation>,
     /// Which fields of the job the history has.
     pub payload_state: PayloadState,
+}
+
+impl Row {
+    /// Returns the place after this row in a search that is not by a field of the payload.
+    pub fn cursor(&self) -> Cursor {
+        Cursor { ms: self.ended_ms, life: self.life.clone() }
+    }
 }
 
 impl Row {

@@ -42,7 +42,7 @@ fn merged(mut rows: Vec<Row>, limit: usize) -> Page {
     let is_more = rows.len() > limit;
     rows.truncate(limit);
     let last = rows.last().filter(|_| is_more);
-    let next = last.map(|row| Cursor { ms: row.ended_ms, life: row.life.clone() });
+    let next = last.map(Row::cursor);
     Page { rows, next }
 }
 

@@ -3,11 +3,13 @@
 use std::io;
 
 use secrecy::SecretString;
-use streamfleet_sql::{Database, Error, Options};
 use tokio::sync::OnceCell;
 
-/// A database, and how to open it.
-pub(crate) struct LazyDatabase {
+use super::{Database, Options};
+use crate::Error;
+
+/// A database that is opened when somebody needs it, and how to open it.
+pub struct LazyDatabase {
     address: Box<dyn Fn() -> io::Result<SecretString> + Send + Sync>,
     options: Options,
     opened: OnceCell<Database>,
@@ -15,7 +17,7 @@ pub(crate) struct LazyDatabase {
 
 impl LazyDatabase {
     /// Returns the database that `address` names, which is asked again before each attempt, so that a new password needs no new process.
-    pub(crate) fn new(
+    pub fn new(
         address: impl Fn() -> io::Result<SecretString> + Send + Sync + 'static,
         options: Options,
     ) -> Self {
@@ -23,12 +25,16 @@ impl LazyDatabase {
     }
 
     /// Opens the database unless it is open.
-    pub(crate) async fn get(&self) -> Result<&Database, Error> {
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if the address cannot be read, or the database cannot be reached.
+    pub async fn get(&self) -> Result<&Database, Error> {
         self.opened.get_or_try_init(|| open((self.address)(), &self.options)).await
     }
 
     /// Closes it if it is open.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         if let Some(database) = self.opened.get() {
             database.close().await;
         }
@@ -36,7 +42,11 @@ impl LazyDatabase {
 }
 
 /// Opens the database at an address that was read from a configuration.
-pub(crate) async fn open(address: io::Result<SecretString>, options: &Options) -> Result<Database, Error> {
+///
+/// # Errors
+///
+/// [`Error`] if the address could not be read, or the database cannot be reached.
+pub async fn open(address: io::Result<SecretString>, options: &Options) -> Result<Database, Error> {
     let address = address.map_err(|error| Error::Input(error.to_string()))?;
     Database::connect(&address, options).await
 }
