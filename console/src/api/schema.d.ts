@@ -2895,6 +2895,11 @@ export interface components {
              * @description When it is due, in milliseconds since 1970.
              */
             due_ms?: number | null;
+            /**
+             * Format: int64
+             * @description When it ended, in milliseconds since 1970, if it is done or cancelled and that is known.
+             */
+            ended_ms?: number | null;
             /** @description Its entry in a lane or a waiting list, or its dead letter. */
             entry?: string | null;
             /** @description Its last error. */
@@ -2912,6 +2917,8 @@ export interface components {
              * @description How long ago the worker last renewed it.
              */
             silent_ms?: number | null;
+            /** @description What has it: `redis`, or `history` if Redis no longer has it. */
+            source: string;
             /** @description When its attempt started, as far as is known. */
             started?: string | null;
             /** @description False if it may have started later, or not yet. */
@@ -2928,7 +2935,7 @@ export interface components {
             state: "waiting" | "running" | "scheduled" | "retrying" | "done" | "dead" | "cancelled";
             /** @description Its type. */
             type: string;
-            /** @description The worker that holds it. */
+            /** @description The worker that holds it, or that ran its last attempt if only the history has it. */
             worker?: string | null;
         };
         JobRowList: components["schemas"]["JobSearchFacts"] & {

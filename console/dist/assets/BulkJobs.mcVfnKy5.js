@@ -1,0 +1,1 @@
+export{t as default}from"./BulkJobs.D08w3QTH.js";

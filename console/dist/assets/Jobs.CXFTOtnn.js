@@ -1,0 +1,1 @@
+export{t as default}from"./Jobs.PUNm5N8n.js";

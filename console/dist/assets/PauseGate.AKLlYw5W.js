@@ -1,1 +1,0 @@
-export{t as default}from"./PauseGate.DryUYor6.js";

@@ -1,0 +1,1 @@
+export{t as default}from"./PauseGate.DfV5Kd27.js";

@@ -1,1 +1,0 @@
-import{or as e}from"./shared.C8n9YMzb.js";e();

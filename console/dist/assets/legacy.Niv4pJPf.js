@@ -1,0 +1,1 @@
+import{or as e}from"./shared.CeQcHI7W.js";e();
