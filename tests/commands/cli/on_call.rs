@@ -273,7 +273,7 @@ mod long {
 
         relay.set_down(false);
         let third = begin("2000/s");
-        until("the campaign to be done", 6 * SOON, || campaign(&third)["state"] == "done");
+        until("the campaign to be done", 15 * SOON, || campaign(&third)["state"] == "done");
         until_all_dead(&queue, 0).await;
         {
             let got = relay.got.lock().unwrap();

@@ -46,6 +46,7 @@ pub mod scrape;
 pub mod scripts;
 pub mod sentinel;
 pub mod server_program;
+pub mod slowness;
 pub mod steps;
 pub mod tally;
 pub mod terminal;
