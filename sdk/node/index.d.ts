@@ -84,6 +84,8 @@ export class Producer<Jobs = JobTypes> {
   enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Promise<string>;
   /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
   enqueueMany(jobs: Iterable<Submission<Jobs>>): Promise<string[]>;
+  /** Tells the relay of the outbox that rows were committed, so that it does not wait until it looks again. Nothing depends on it. */
+  wakeOutbox(): Promise<void>;
   /** Returns the command that submits a job, for a MULTI of yours. */
   command<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Argument[];
   /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */

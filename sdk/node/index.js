@@ -823,6 +823,14 @@ class Producer {
     return ids;
   }
 
+  /**
+   * Tells the relay of the outbox that rows were committed, so that it does not wait until it looks again. Call it after the commit. Nothing
+   * depends on it: if it fails, the rows are found a little later.
+   */
+  async wakeOutbox() {
+    await this.#redis.send(['XADD', `${this.#namespace}:outbox:{outbox}:wake`, 'MAXLEN', '1', '*', 'wake', '1']);
+  }
+
   /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
   async status(id, { queue } = {}) {
     return this.#look(id, queue);

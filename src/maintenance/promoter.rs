@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::Context;
-use crate::broker::{Error, Link, Promoted, Role};
+use crate::broker::{Error, Promoted};
 use crate::event::QueueEvent;
-use crate::job::jittered;
+use crate::nudges::Nudges;
 
 /// The most jobs that one script moves. That takes Redis one to three milliseconds.
 const BATCH: u32 = 400;
@@ -21,9 +21,6 @@ const AHEAD: usize = 2;
 /// The longest sleep. Jobs that arrive meanwhile wake the promoter, so this only bounds the damage of a lost wake-up.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
-/// How long one wait for a nudge lasts.
-const BLOCK: Duration = Duration::from_secs(2);
-
 /// The pause after an error, on average.
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -31,7 +28,9 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(super) async fn run(context: Context) {
     let nudged = Arc::new(Notify::new());
     let mut listening = JoinSet::new();
-    let listen = listen(context.clone(), Arc::clone(&nudged));
+    let (notify, stop, nudges) =
+        (Arc::clone(&nudged), context.stop.clone(), Nudges::Promoter(context.queue.clone()));
+    let listen = async move { nudges.listen(&notify, &stop).await };
     listening.spawn(context.liveness.watch(format!("the promoter of {}", context.queue.name()), listen));
     let (mut chore, mut ahead) = (context.chore(PAUSE).jitter(0.5..1.5), 1);
     while chore.tick_or(nudged.notified()).await {
@@ -55,33 +54,6 @@ async fn promote(context: &Context, scripts: usize) -> Result<Promoted, Error> {
     }
     let all: Result<Vec<Promoted>, Error> = all.into_iter().collect();
     all?.pop().ok_or_else(|| Error::contract("promote", "nothing, since nothing was sent"))
-}
-
-/// Passes on the nudges that scripts leave for the promoter.
-async fn listen(context: Context, nudged: Arc<Notify>) {
-    let mut link: Option<Link> = None;
-    while !context.stop.is_cancelled() {
-        let waited = match &link {
-            Some(link) => tokio::time::timeout(2 * BLOCK, context.queue.await_nudge(link, BLOCK)).await,
-            None => match context.queue.open(Role::Blocking).await {
-                Ok(open) => {
-                    link = Some(open);
-                    continue;
-                }
-                Err(error) => Ok(Err(error)),
-            },
-        };
-        match waited {
-            Ok(Ok(true)) => nudged.notify_one(),
-            Ok(Ok(false)) => {}
-            Ok(Err(error)) => {
-                tracing::debug!(%error, "failed to wait for nudges of the promoter");
-                tokio::time::sleep(jittered(PAUSE, 0.5..1.5, rand::random())).await;
-            }
-            // The connection is half open, so open another one.
-            Err(_) => link = None,
-        }
-    }
 }
 
 fn emit(context: &Context, promoted: Promoted) {

@@ -1,6 +1,6 @@
 //! The outbox: each row becomes one job, whatever dies.
 
-use harness::wait::until_async;
+use harness::wait::{until, until_async};
 use streamfleet::job::State;
 
 use crate::kit::Place;
@@ -11,6 +11,7 @@ on_all_databases!(
     a_row_that_cannot_be_a_job_is_kept_with_the_reason,
     a_killed_relay_loses_nothing_and_submits_nothing_twice,
     a_full_queue_holds_up_no_other,
+    a_relay_that_is_woken_does_not_wait_for_its_turn,
 );
 
 const OUTBOX: &str =
@@ -40,6 +41,23 @@ async fn each_row_becomes_one_job(place: Place) {
         })
         .await;
     }
+    worker.term();
+    worker.wait_exit(SOON);
+}
+
+async fn a_relay_that_is_woken_does_not_wait_for_its_turn(place: Place) {
+    let scene = Scene::new(place).await;
+    let mut hand = scene.place.hand().await;
+    let worker = scene.worker(&OUTBOX.replace("50ms", "1m"));
+    let is_led = || scene.redis.cmd(&["EXISTS", "sf:outbox:{outbox}:relay"]) == redis::Value::Int(1);
+    until("a relay", SOON, is_led);
+    // Each turn ends long before the next one is due.
+    for nth in 0..3 {
+        hand.run(&insert(nth, 1)).await;
+        scene.broker.wake_outbox().await.unwrap();
+        until_async("an empty outbox", SOON, async || hand.number(LEFT).await == 0).await;
+    }
+    assert_eq!(scene.redis.cmd(&["XLEN", "sf:outbox:{outbox}:wake"]), redis::Value::Int(1));
     worker.term();
     worker.wait_exit(SOON);
 }

@@ -28,6 +28,7 @@ pub(crate) struct Scene {
     pub(crate) redis: RedisServer,
     pub(crate) place: Place,
     pub(crate) database: Database,
+    pub(crate) broker: Broker,
     pub(crate) queue: Queue,
     pub(crate) folder: TempDir,
 }
@@ -36,14 +37,15 @@ impl Scene {
     pub(crate) async fn new(place: Place) -> Self {
         let redis = RedisServer::start();
         let config = streamfleet::RedisConfig::from(redis.url().as_str());
-        let queue = Broker::connect(config).await.unwrap().queue("default".parse().unwrap());
+        let broker = Broker::connect(config).await.unwrap();
+        let queue = broker.queue("default".parse().unwrap());
         let database = place.migrated().await;
         let folder = tempfile::tempdir().unwrap();
         let mut file = std::fs::File::create(folder.path().join("url")).unwrap();
         file.write_all(place.url.as_bytes()).unwrap();
         let accounts = format!("[tokens.all]\nsha256 = \"{TOKEN_SHA256}\"\nrole = \"admin\"\n");
         std::fs::write(folder.path().join("accounts.toml"), accounts).unwrap();
-        Self { redis, place, database, queue, folder }
+        Self { redis, place, database, broker, queue, folder }
     }
 
     /// Starts a worker with these sections, in which `{url}` stands for the file with the address of the database, and `{folder}` for a folder.

@@ -1,18 +1,22 @@
 //! Submits the rows of the outbox. A row's id is accepted once, so a row that was submitted and not deleted is submitted again and found.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use streamfleet::chore::Chore;
 use streamfleet::event::Events;
-use streamfleet::job::QueueName;
+use streamfleet::job::{EntryId, QueueName};
+use streamfleet::nudges::Nudges;
 use streamfleet::{Broker, Producer, RedisError, Submission, SubmitError};
 use streamfleet_engine::job::doubled;
 use streamfleet_operations::submit::is_about_job;
 use streamfleet_service::config::OutboxSection;
 use streamfleet_sql::{Error, LazyDatabase, outbox};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::outbox_report::Report;
@@ -69,11 +73,21 @@ impl Relay {
         let mut chore = Chore::every(self.config.poll, &self.events, &stop);
         let mut report = Report::new(&self.broker, &self.events);
         let (mut failures, mut stuck) = (0_u32, StuckQueues::default());
-        while chore.tick().await {
+        let (nudged, mut listening) = (Arc::new(Notify::new()), JoinSet::new());
+        while chore.tick_or(nudged.notified()).await {
             if chore.note(self.broker.lead_outbox(&self.own, LEASE).await) != Some(true) {
                 report.leave();
+                listening.shutdown().await;
                 chore.next_about(LEASE / 5);
                 continue;
+            }
+            if listening.is_empty() {
+                let (nudges, notify, stop) = (
+                    Nudges::Outbox(self.broker.clone(), EntryId::new(0, 0)),
+                    Arc::clone(&nudged),
+                    stop.clone(),
+                );
+                listening.spawn(async move { nudges.listen(&notify, &stop).await });
             }
             match self.reported_turn(&mut report, &mut stuck).await {
                 Ok((is_more, noted)) => {
@@ -97,6 +111,7 @@ impl Relay {
                 }
             }
         }
+        listening.shutdown().await;
         if let Err(error) = self.broker.lead_outbox(&self.own, Duration::ZERO).await {
             tracing::debug!(%error, "failed to release the lease of the outbox's relay; it will expire");
         }

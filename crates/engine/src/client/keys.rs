@@ -311,6 +311,11 @@ pub(crate) fn outbox_state(namespace: &Namespace) -> Key {
     Key::from(format!("{namespace}:outbox:{{outbox}}:state"))
 }
 
+/// The stream whose last entry wakes that process.
+pub(crate) fn outbox_wake(namespace: &Namespace) -> Key {
+    Key::from(format!("{namespace}:outbox:{{outbox}}:wake"))
+}
+
 /// What people did to queues that no longer exist: the only trace that a deleted queue leaves.
 pub(crate) fn deletions(namespace: &Namespace) -> Key {
     Key::from(format!("{namespace}:deletions"))

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use fred::interfaces::KeysInterface;
+use fred::interfaces::{KeysInterface, StreamsInterface};
 use fred::types::{Expiration, Value};
 use serde::{Deserialize, Serialize};
 
-use crate::Broker;
 use crate::client::decode;
 use crate::client::error::Error;
 use crate::client::keys;
-use crate::job::cut;
+use crate::job::{EntryId, cut};
+use crate::{Broker, Link};
 
 /// How long Redis knows what nobody renews. An outbox without a relay for longer is none.
 const KNOWN_FOR: Duration = Duration::from_secs(24 * 3600);
@@ -47,6 +47,39 @@ impl Broker {
     pub async fn lead_outbox(&self, own: &str, lease: Duration) -> Result<bool, Error> {
         let key = keys::outbox(self.namespace());
         self.link_to(&key).take_lease(&key, own, lease).await
+    }
+
+    /// Tells the process that submits the jobs of an outbox that rows were committed, so that it does not wait until it looks again.
+    /// Nothing depends on it: rows are found without it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`] if Redis does not answer or refuses.
+    pub async fn wake_outbox(&self) -> Result<(), Error> {
+        let key = keys::outbox_wake(self.namespace());
+        let link = self.link_to(&key);
+        let client = link.client();
+        // One entry is enough, however many commit.
+        let (one, fields) = (("MAXLEN", "=", 1), vec![("wake", "1")]);
+        link.ask("xadd", client.xadd::<Value, _, _, _, _>(key, false, one, "*", fields)).await.map(drop)
+    }
+
+    /// Opens a connection for [`Broker::await_outbox`].
+    #[doc(hidden)]
+    pub async fn open_outbox(&self) -> Result<Link, Error> {
+        let key = keys::outbox_wake(self.namespace());
+        self.link_to(&key).open_blocking(key).await
+    }
+
+    /// Waits until somebody has told of rows after this entry, at most `longest`. Returns the new entry, if there is one.
+    #[doc(hidden)]
+    pub async fn await_outbox(
+        &self,
+        link: &Link,
+        after: EntryId,
+        longest: Duration,
+    ) -> Result<Option<EntryId>, Error> {
+        link.await_entry(keys::outbox_wake(self.namespace()), after, longest).await
     }
 
     /// Notes what the relay knows. Of the error, 500 bytes are kept.
