@@ -100,7 +100,11 @@ final class Consumer
     /** What becomes of a job, with the events that Hyperf's own driver tells. */
     private function outcome(Delivery $delivery): Outcome
     {
-        $message = $delivery->message;
+        try {
+            $message = $delivery->message();
+        } catch (\Throwable $error) {
+            return $this->unreadable($delivery, $error);
+        }
         try {
             $this->events?->dispatch(new BeforeHandle($message));
             $returned = $message->job()->handle();
@@ -115,8 +119,15 @@ final class Consumer
             };
         } catch (\Throwable $error) {
             fwrite(STDERR, "{$delivery->id()}: $error\n");
-            return $this->retried($message, $error, $error::class . ": {$error->getMessage()} ({$error->getFile()}:{$error->getLine()})");
+            return $this->retried($message, $error, self::reason($error));
         }
+    }
+
+    /** What becomes of a job that could not be unpacked: it is dead if it never can be, and else tried again, as when its database is away. */
+    public function unreadable(Delivery $delivery, \Throwable $error): Outcome
+    {
+        fwrite(STDERR, "{$delivery->id()}: $error\n");
+        return $error instanceof \UnexpectedValueException ? new Fatal($error->getMessage()) : new Retry(self::reason($error), $this->settings->retrySeconds($delivery->attempt()));
     }
 
     /** A job that has failed runs again, as often as it says. */
@@ -136,6 +147,11 @@ final class Consumer
             $this->guarded(fn () => $job->fail($error), $job::class . '::fail()');
         }
         return new Fatal($reason);
+    }
+
+    private static function reason(\Throwable $error): string
+    {
+        return $error::class . ": {$error->getMessage()} ({$error->getFile()}:{$error->getLine()})";
     }
 
     /** Calls what cannot change what becomes of the job. */

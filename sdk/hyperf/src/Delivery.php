@@ -13,13 +13,34 @@ final class Delivery
 {
     private bool $isOpen = true;
 
-    /** @param array<string, mixed> $line the job, as the worker has sent it (docs/pools.md) */
-    public function __construct(private readonly Inbox $inbox, private readonly array $line, public readonly MessageInterface $message)
+    /**
+     * @param array<string, mixed> $line the job, as the worker has sent it (docs/pools.md)
+     * @param \Closure(string): MessageInterface $unpack
+     */
+    public function __construct(private readonly Inbox $inbox, private readonly array $line, private readonly \Closure $unpack)
     {
-        // The message counts its failures by being asked, as Hyperf's own driver asks it before each retry.
-        for ($failures = 1; $failures < (int) ($line['attempt'] ?? 1); $failures++) {
+    }
+
+    /** The attempt of the job that this is, beginning with 1. */
+    public function attempt(): int
+    {
+        return max(1, (int) ($this->line['attempt'] ?? 1));
+    }
+
+    /**
+     * The message, which may load models from a database.
+     *
+     * @throws \UnexpectedValueException if there is none, or it may not be unpacked
+     */
+    public function message(): MessageInterface
+    {
+        $base64 = $this->line['payload_base64'] ?? null;
+        $message = ($this->unpack)($base64 === null ? (string) ($this->line['payload'] ?? '') : (string) base64_decode((string) $base64, true));
+        // It counts its failures by being asked, as Hyperf's own driver asks it before each retry.
+        for ($failures = 1; $failures < $this->attempt(); $failures++) {
             $message->attempts();
         }
+        return $message;
     }
 
     public function id(): string

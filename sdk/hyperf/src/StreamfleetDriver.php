@@ -80,7 +80,12 @@ class StreamfleetDriver extends Driver
     public function pop(): array
     {
         $delivery = $this->take(self::WAIT);
-        return $delivery === null ? [false, null] : [$delivery, $delivery->message];
+        try {
+            return $delivery === null ? [false, null] : [$delivery, $delivery->message()];
+        } catch (\Throwable $error) {
+            $delivery->settle($this->consumer()->unreadable($delivery, $error));
+            return [false, null];
+        }
     }
 
     public function ack(mixed $data): bool
@@ -137,7 +142,7 @@ class StreamfleetDriver extends Driver
     }
 
     /**
-     * Takes the next job that can be read. Others are dead at once, with the reason.
+     * Takes the next job.
      *
      * @param int $inflight how many jobs the program works on at once; the first call decides
      */
@@ -145,17 +150,8 @@ class StreamfleetDriver extends Driver
     {
         $inbox = Inbox::ofFramework() ?? throw new \LogicException('a fleet gives jobs to the programs of its pools, and nobody can take one out of the queue: start php bin/hyperf.php, or php bin/hyperf.php streamfleet:work');
         $line = $inbox->pull($seconds, inflight: $inflight);
-        if ($line === null) {
-            return null;
-        }
-        try {
-            $bytes = isset($line['payload_base64']) ? (string) base64_decode((string) $line['payload_base64'], true) : (string) ($line['payload'] ?? '');
-            return new Delivery($inbox, $line, Packed::unpack($bytes, $this->packer, $this->settings->classes));
-        } catch (\Throwable $error) {
-            fwrite(STDERR, "{$line['id']}: {$error->getMessage()}\n");
-            $inbox->answer((string) $line['ref'], new Fatal($error->getMessage()));
-            return null;
-        }
+        $unpack = fn (string $bytes): MessageInterface => Packed::unpack($bytes, $this->packer, $this->settings->classes);
+        return $line === null ? null : new Delivery($inbox, $line, $unpack);
     }
 
     /** Replays dead letters: all, or those whose process or time was lost (`timeout`). */

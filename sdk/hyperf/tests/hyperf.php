@@ -106,6 +106,13 @@ test('a_job_that_ends_its_program_is_tried_again_as_often_as_it_says', function 
     });
 });
 
+test('a_job_whose_models_cannot_be_loaded_is_tried_again', function (): void {
+    $shop = new Shop(Shop::STREAMFLEET);
+    $shop->eval('$driver->push(new App\Job\Load());');
+    $shop->whileWorking(static fn () => $shop->await('loaded'));
+    same(['2', 0], [redis('GET', 'loads'), redis('XLEN', 'sf:{queue}:dead')]);
+});
+
 test('what_redis_has_chooses_no_class_and_no_method', function (): void {
     $shop = new Shop(Shop::STREAMFLEET);
     $shop->whileWorking(static function () use ($shop): void {
@@ -212,6 +219,24 @@ test('a_command_becomes_a_worker_without_a_server', function (): void {
         $shop->await('mailed ann');
         same([1, 2], [count($shop->pids('streamfleet worker')), count($shop->pids('streamfleet:pool'))]);
     }, 'streamfleet:work');
+});
+
+test('jobs_that_wait_in_the_lists_of_hyperf_are_moved', function (): void {
+    $shop = new Shop('Hyperf\AsyncQueue\Driver\RedisDriver::class');
+    $shop->eval('$driver->push(new App\Job\SendMail("ann")); $driver->push(new App\Job\SendMail("bob"), 1); $driver->push(new App\Job\ChargeCard("visa", 1));');
+    $lists = redis('DUMP', '{queue}:waiting');
+    $delayed = redis('DUMP', '{queue}:delayed');
+    $shop = new Shop(Shop::STREAMFLEET);
+    redis('RESTORE', '{queue}:waiting', '0', $lists);
+    redis('RESTORE', '{queue}:delayed', '0', $delayed);
+    preg_match('/^```toml\n(url = .*?)^```$/ms', file_get_contents(dirname(__DIR__) . '/README.md'), $found) === 1 || throw new Exception('README.md shows no import');
+    $file = folder() . '/import.toml';
+    file_put_contents($file, str_replace('redis://localhost:6379', 'redis://127.0.0.1:' . redisServer(), $found[1]));
+    $output = shell_exec('STREAMFLEET__REDIS__URL=redis://127.0.0.1:' . redisServer() . ' ' . escapeshellarg(binary()) . ' import ' . escapeshellarg($file) . ' --yes 2>&1');
+    same(0, redis('EXISTS', '{queue}:waiting', '{queue}:delayed'), (string) $output);
+    $shop->whileWorking(static function () use ($shop): void {
+        array_map($shop->await(...), ['mailed ann', 'mailed bob', 'charged visa']);
+    });
 });
 
 test('what_cannot_work_says_so', function (): void {

@@ -35,6 +35,10 @@ class ConsumerProcess
             return;
         }
         $this->processes = max(1, (int) ($worker->count ?? 1));
+        if (!is_dir($this->consumer_dir)) {
+            fwrite(STDERR, "there is no folder {$this->consumer_dir}, which consumer_dir in config/plugin/webman/redis-queue/process.php names\n");
+            return;
+        }
         foreach (Consumers::in($this->consumer_dir) as $connection => $consumers) {
             $settings = Settings::of($connection);
             $this->queues[$connection] = array_values(array_unique(array_map($settings->queue(...), array_map(strval(...), array_keys($consumers)))));
@@ -65,20 +69,26 @@ class ConsumerProcess
     private function look(): void
     {
         foreach (array_keys($this->queues) as $connection) {
-            if ($this->workers[$connection]->isRunning()) {
+            $worker = $this->workers[$connection] ?? null;
+            if ($worker?->isRunning() || hrtime(true) / 1e9 - $this->started[$connection] < self::REST) {
                 continue;
             }
-            if (hrtime(true) / 1e9 - $this->started[$connection] >= self::REST) {
-                fwrite(STDERR, "the streamfleet worker of the connection $connection has ended with status {$this->workers[$connection]->code()}, and is started again\n");
-                $this->start($connection);
+            if ($worker !== null) {
+                fwrite(STDERR, "the streamfleet worker of the connection $connection has ended with status {$worker->code()}, and is started again\n");
             }
+            $this->start($connection);
         }
     }
 
     private function start(string $connection): void
     {
         $command = [PHP_BINARY, dirname(__DIR__) . '/bin/pool.php', base_path(), $this->consumer_dir, $connection];
-        $this->workers[$connection] = Settings::of($connection)->launcher($this->queues[$connection], $this->processes)->start($command, Client::TYPE);
         $this->started[$connection] = hrtime(true) / 1e9;
+        unset($this->workers[$connection]);
+        try {
+            $this->workers[$connection] = Settings::of($connection)->launcher($this->queues[$connection], $this->processes)->start($command, Client::TYPE);
+        } catch (\RuntimeException | \InvalidArgumentException $error) {
+            fwrite(STDERR, "the streamfleet worker of the connection $connection cannot start: {$error->getMessage()}\n");
+        }
     }
 }

@@ -15,9 +15,6 @@ final class Consumers
      */
     public static function in(string $folder): array
     {
-        if (!is_dir($folder)) {
-            throw new \InvalidArgumentException("there is no folder $folder, which consumer_dir in config/plugin/webman/redis-queue/process.php names");
-        }
         $consumers = [];
         $files = new \RecursiveIteratorIterator(new \RecursiveDirectoryIterator($folder, \FilesystemIterator::SKIP_DOTS));
         $paths = array_filter(array_map(strval(...), iterator_to_array($files, false)), static fn (string $path): bool => str_ends_with($path, '.php'));

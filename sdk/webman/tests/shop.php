@@ -55,6 +55,12 @@ final class Shop
         return $this->execute(['-r', "require 'vendor/autoload.php'; require 'support/bootstrap.php'; $code"]);
     }
 
+    /** What `php start.php reload` does. */
+    public function reload(): void
+    {
+        posix_kill((int) file_get_contents("{$this->folder}/app/webman.pid"), SIGUSR1);
+    }
+
     /** Starts the server, as systemd does: again, whenever it ends. */
     public function start(): Work
     {

@@ -53,6 +53,13 @@ test('a_job_that_ends_its_program_is_tried_as_often_as_it_may_fail', function ()
     });
 });
 
+test('timers_of_consumers_run_after_their_jobs', function (): void {
+    $shop = new Shop();
+    $shop->eval('Webman\RedisQueue\Client::connection("other")->send("report", "timed");');
+    $shop->whileWorking(static fn () => $shop->await('it is time'));
+    same(['reports timed', 'reported timed', 'it is time'], $shop->notes());
+});
+
 test('nothing_is_lost_when_programs_and_workers_are_killed', function (): void {
     $shop = (new Shop(plugin: ["'max_attempts' => 2" => "'max_attempts' => 9"]))->set('STREAMFLEET__WORKER__LEASE', '2s');
     $shop->eval('for ($n = 0; $n < 300; $n++) { Webman\RedisQueue\Redis::send("send-mail", ["to" => "n$n", "content" => ""]); }');
@@ -108,11 +115,11 @@ test('a_stop_lets_jobs_end_and_so_does_one_that_is_cut_short', function (): void
 test('a_reload_replaces_processes_or_programs', function (): void {
     foreach ([true, false] as $isReloadable) {
         $shop = new Shop(plugin: $isReloadable ? [] : ["'count' => 2," => "'count' => 2, 'reloadable' => false,"]);
-        $shop->whileWorking(static function (Work $server) use ($shop, $isReloadable): void {
+        $shop->whileWorking(static function () use ($shop, $isReloadable): void {
             $before = eventually(static fn (): array|false => count($shop->pids('redis default')) === 2 && count($shop->pids('streamfleet worker')) === 2 ? [$shop->pids('redis default'), $shop->pids('streamfleet worker')] : false, 'the programs');
             $shop->eval('Webman\RedisQueue\Redis::send("send-mail", 1);');
             $shop->await('mailed 1');
-            posix_kill(min($shop->pids('start.php start')), SIGUSR1);
+            $shop->reload();
             eventually(static fn (): bool => count($now = $shop->pids('redis default')) === 2 && array_intersect($now, $before[0]) === [], 'other programs', 60);
             same($isReloadable, array_intersect($shop->pids('streamfleet worker'), $before[1]) === []);
             $shop->eval('Webman\RedisQueue\Redis::send("send-mail", 2);');
@@ -132,6 +139,17 @@ test('a_worker_that_is_gone_is_started_again', function (): void {
     });
 });
 
+test('what_cannot_start_says_so_and_is_tried_again', function (): void {
+    $shop = new Shop(["'enable' => false" => "'enable' => true", "'program' => 'streamfleet'" => "'program' => '/no/such'"], ["queue/redis'" => "queue/redis/more'"]);
+    $server = $shop->start();
+    eventually(static fn (): bool => substr_count($server->log(), 'the streamfleet worker of the connection other cannot start: there is no program /no/such') === 2, 'the second try');
+    $server->stop();
+    $shop = new Shop(plugin: ["queue/redis'" => "queue/none'"]);
+    $server = $shop->start();
+    eventually(static fn (): bool => str_contains($server->log(), 'queue/none, which consumer_dir in'), 'what is wrong');
+    $server->stop();
+});
+
 test('clients_send_what_they_are_given', function (): void {
     $shop = new Shop(plugin: ["'db' => 0" => "'prefix' => 'shop_'"]);
     same('bool(true)', trim($shop->eval('Webman\RedisQueue\Client::send("a", ["x" => 1.5], function ($ok) { var_dump($ok); });')));
@@ -141,6 +159,21 @@ test('clients_send_what_they_are_given', function (): void {
     same('PONG', $shop->eval('echo Webman\RedisQueue\Redis::connection()->ping("PONG");'));
     contains('write a class that implements', $shop->eval('try { Webman\RedisQueue\Client::subscribe("a", "b"); } catch (LogicException $error) { echo $error->getMessage(); }'));
     contains('RedisQueue connection none not found', $shop->eval('try { Webman\RedisQueue\Client::connection("none"); } catch (RuntimeException $error) { echo $error->getMessage(); }'));
+});
+
+test('jobs_that_wait_in_the_lists_of_webman_are_moved', function (): void {
+    $shop = new Shop([]);
+    $shop->eval('use Webman\RedisQueue\Client; Client::send("send-mail", ["to" => "ann", "content" => "hello"]); Client::send("send-mail", ["to" => "bob", "content" => "hello"], 1);');
+    [$lists, $delayed] = [redis('DUMP', '{redis-queue}-waitingsend-mail'), redis('DUMP', '{redis-queue}-delayed')];
+    $shop = new Shop();
+    redis('RESTORE', '{redis-queue}-waitingsend-mail', '0', $lists);
+    redis('RESTORE', '{redis-queue}-delayed', '0', $delayed);
+    preg_match('/^```toml\n(url = .*?)^```$/ms', file_get_contents(dirname(__DIR__) . '/README.md'), $found) === 1 || throw new Exception('README.md shows no import');
+    $file = folder() . '/import.toml';
+    file_put_contents($file, str_replace('redis://localhost:6379', 'redis://127.0.0.1:' . redisServer(), $found[1]));
+    $output = shell_exec('STREAMFLEET__REDIS__URL=redis://127.0.0.1:' . redisServer() . ' ' . escapeshellarg(binary()) . ' import ' . escapeshellarg($file) . ' --yes 2>&1');
+    same(0, redis('EXISTS', '{redis-queue}-waitingsend-mail', '{redis-queue}-delayed'), (string) $output);
+    $shop->whileWorking(static fn () => array_map($shop->await(...), ['mailed ann', 'mailed bob']));
 });
 
 test('without_enable_nothing_changes', function (): void {

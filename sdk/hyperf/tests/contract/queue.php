@@ -92,7 +92,8 @@ namespace Hyperf\AsyncQueue {
 
         public function __unserialize(array $data): void
         {
-            [$this->job, $this->attempts] = [$data['job'], $data['attempts']];
+            $this->job = $data['job'] instanceof UnCompressInterface ? $data['job']->uncompress() : $data['job'];
+            $this->attempts = $data['attempts'];
         }
 
         public function job(): JobInterface

@@ -11,6 +11,7 @@ use Workerman\Worker;
 chdir(__DIR__);
 require __DIR__ . '/vendor/autoload.php';
 
+file_put_contents(__DIR__ . '/webman.pid', getmypid());
 Worker::$stopTimeout = (float) (getenv('STOP_TIMEOUT') ?: 10);
 foreach (config('plugin.webman.redis-queue.process') as $name => $config) {
     $worker = new Worker();

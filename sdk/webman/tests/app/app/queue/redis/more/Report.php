@@ -6,6 +6,7 @@ namespace app\queue\redis\more;
 
 use app\Notes;
 use Webman\RedisQueue\Consumer;
+use Workerman\Timer;
 
 class Report implements Consumer
 {
@@ -20,6 +21,9 @@ class Report implements Consumer
         }
         if ($data === 'exit') {
             exit(3);
+        }
+        if ($data === 'timed') {
+            Timer::add(1, static fn () => Notes::add('it is time'), [], false);
         }
         while ($data === 'long' && !Notes::redis()->exists('go')) {
             usleep(10_000);
