@@ -13,8 +13,8 @@ use Hyperf\Contract\PackerInterface;
 use Hyperf\Contract\UnCompressInterface;
 
 /**
- * Unpacks what PHP has serialized, if all its classes may be in a job: whoever can write to Redis must not choose which code runs by
- * the name of a class.
+ * Unpacks what PHP has serialized, if all its classes may be in a job: a program that can write to Redis must not choose which code
+ * runs by the name of a class.
  */
 final class Packed
 {

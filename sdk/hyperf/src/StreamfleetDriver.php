@@ -98,14 +98,10 @@ class StreamfleetDriver extends Driver
         return $data instanceof Delivery && $data->settle(new Fatal('the application called fail()'));
     }
 
-    /** In a process of the server, watches a worker of the fleet; in a program of its pool, works on jobs. It returns when it is to stop. */
+    /** In a process of the server: watches a worker of the fleet, until the process is to stop. */
     public function consume(): void
     {
-        if (Inbox::ofFramework() === null) {
-            $this->supervise(1);
-        } else {
-            $this->consumer()->run();
-        }
+        $this->supervise(1);
     }
 
     /** Starts a worker whose pool has this many programs, and watches it until the process is to stop. */

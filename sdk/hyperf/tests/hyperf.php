@@ -239,6 +239,28 @@ test('jobs_that_wait_in_the_lists_of_hyperf_are_moved', function (): void {
     });
 });
 
+test('a_loop_of_your_own_pops_acknowledges_and_fails_jobs', function (): void {
+    $shop = new Shop(Shop::STREAMFLEET);
+    $payload = $shop->eval('echo base64_encode(serialize(new Hyperf\AsyncQueue\JobMessage(new App\Job\SendMail("ann"))));');
+    $program = Program::bare($shop->variables() . 'putenv("STREAMFLEET_INBOX=1"); Streamfleet\Inbox::openForFramework();' . Shop::boot() . '
+        foreach (["ack", "fail", "ack"] as $answer) {
+            do {
+                [$data, $message] = $driver->pop();
+            } while ($data === false);
+            fwrite(STDERR, "{$message->job()->to} {$message->getAttempts()} ");
+            fwrite(STDERR, json_encode([$driver->$answer($data), $driver->ack($data)]));
+        }');
+    $program->send(['type' => 'hello', 'protocol' => 1]);
+    same('ready', $program->read()['type'], $program->stderr());
+    $job = static fn (string $payload, int $attempt): array => $program->answer('hyperf.job', null, ['encoding' => 'raw', 'payload_base64' => $payload, 'attempt' => $attempt]);
+    same('done', $job($payload, 1)['outcome']);
+    same(['outcome' => 'fatal', 'error' => 'the application called fail()'], $job($payload, 3));
+    same('fatal', $job(base64_encode('x'), 1)['outcome']);
+    same('done', $job($payload, 1)['outcome']);
+    same([['type' => 'bye'], 0], [$program->read(), $program->exitCode()]);
+    contains('ann 0 [true,false]ann 2 [true,false]', $program->stderr());
+});
+
 test('what_cannot_work_says_so', function (): void {
     $shop = new Shop(Shop::STREAMFLEET);
     contains('only the worker of a fleet starts this command', $shop->fails('streamfleet:pool'));

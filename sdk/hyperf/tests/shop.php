@@ -64,11 +64,23 @@ final class Shop
         return $output;
     }
 
+    /** Code that boots the application. */
+    public static function boot(): string
+    {
+        return 'define("BASE_PATH", ' . var_export(__DIR__ . '/app', true) . '); require BASE_PATH . "/bootstrap.php";
+            $driver = Hyperf\Context\ApplicationContext::getContainer()->get(Hyperf\AsyncQueue\Driver\DriverFactory::class)->get("default");';
+    }
+
+    /** Code that sets the variables of the application. */
+    public function variables(): string
+    {
+        $names = ['ASYNC_QUEUE', 'REDIS_PORT', 'TMPDIR', 'SWOOLE'];
+        return implode('', array_map(fn (string $name): string => 'putenv(' . var_export("$name={$this->environment[$name]}", true) . ');', $names));
+    }
+
     public function eval(string $code): string
     {
-        $boot = 'define("BASE_PATH", ' . var_export(__DIR__ . '/app', true) . '); require BASE_PATH . "/bootstrap.php";';
-        $driver = '$driver = Hyperf\Context\ApplicationContext::getContainer()->get(Hyperf\AsyncQueue\Driver\DriverFactory::class)->get("default");';
-        [$status, $output] = $this->execute(['-r', "$boot $driver $code"]);
+        [$status, $output] = $this->execute(['-r', self::boot() . $code]);
         same(0, $status, $output);
         return $output;
     }

@@ -19,7 +19,7 @@ final class PoolCommand extends Command
 
     public function handle()
     {
-        StreamfleetDriver::named($this->drivers, $this->input->getArgument('pool'))->consume();
+        StreamfleetDriver::named($this->drivers, $this->input->getArgument('pool'))->consumer()->run();
     }
 
     protected function configure()
