@@ -59,7 +59,7 @@ final class Consumer
         }
         $jobs = 0;
         // This also gives back what arrives while the program stops.
-        while (!$inbox->ended() || $inbox->inflight() > 0) {
+        while (!$inbox->ended() || $inbox->isBusy()) {
             if ($runtime !== null && ($inbox->ended() || $inbox->inflight() >= $this->settings->limit)) {
                 $runtime->pause(self::REST);
                 continue;

@@ -238,6 +238,12 @@ final class Inbox
         return count($this->running);
     }
 
+    /** Whether a job has no answer, or its answer is still being sent. */
+    public function isBusy(): bool
+    {
+        return $this->running !== [] || $this->pipe->isWriting();
+    }
+
     /**
      * Answers a job after which this program ends, so that no other job is blamed for it.
      */

@@ -137,7 +137,7 @@ final class Worker extends Handlers implements Channel
         while (true) {
             // This also gives back what arrives while the program stops.
             if ($this->inbox->ended()) {
-                if ($this->inbox->inflight() === 0) {
+                if (!$this->inbox->isBusy()) {
                     return;
                 }
                 $runtime->pause(0.01);
