@@ -132,7 +132,7 @@ sdk-check: program
 
 # These install frameworks and run their own queues beside ours, which takes long.
 drivers-check:
-	$(MAKE) --no-print-directory sdk-check PACKAGES="laravel symfony django nestjs ruby"
+	$(MAKE) --no-print-directory sdk-check PACKAGES="laravel symfony hyperf webman django nestjs ruby"
 
 # These install what they need, as the checks of the packages do.
 api-check: program

@@ -253,7 +253,7 @@ impl Command {
 
     async fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self {
-            Self::Worker(_) => worker::run(context).await,
+            Self::Worker(args) => worker::run(args, context).await,
             Self::Dev(args) => dev::run(args, context).await,
             Self::Console(args) => console::run(args, context).await,
             Self::Enqueue(args) => enqueue::run(*args, context).await,
@@ -367,6 +367,9 @@ fn early_signals() -> Option<Signals> {
 
 fn try_main(mut cli: Cli, signals: Option<Signals>) -> anyhow::Result<Exit> {
     let (shutdown, reload) = (Shutdown::new(), Reload::new());
+    if let Command::Worker(args) = &cli.command {
+        args.leave_session();
+    }
     if cli.command.serves() {
         let mut signals = signals.map_or_else(Signals::catch, Ok).context("failed to catch signals")?;
         if matches!(cli.command, Command::Worker(_) | Command::Dev(_)) {

@@ -1,7 +1,10 @@
 //! `streamfleet worker`: runs the configured types' handlers until a signal stops it.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
 
+use rustix::process::{getppid, setsid};
 use serde::Serialize;
 use streamfleet::Shutdown;
 use streamfleet::job::QueueName;
@@ -17,7 +20,11 @@ use super::{Context, Flags, Wrong};
 const EXAMPLES: &str = "\
 Examples:
   streamfleet worker
-  streamfleet worker --queues mail,default --concurrency 16";
+  streamfleet worker --queues mail,default --concurrency 16
+  streamfleet worker --parent $$";
+
+/// How often a worker looks whether its parent is still there.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The arguments of `worker`.
 #[derive(clap::Args)]
@@ -29,9 +36,21 @@ pub(crate) struct Args {
     /// How many jobs of each queue run at once.
     #[arg(long, value_name = "N")]
     concurrency: Option<usize>,
+    /// Stop, as after SIGTERM, once the process with this id is no longer the parent: for programs that start a worker and watch
+    /// it. The worker then has a session of its own, so what a terminal sends only reaches the parent.
+    #[arg(long, value_name = "PID")]
+    parent: Option<i32>,
 }
 
 impl Args {
+    /// Leaves the session of the parent, if there is one to follow.
+    pub(super) fn leave_session(&self) {
+        if self.parent.is_some() {
+            // It fails if this process leads a session or a group already, which no terminal of the parent reaches.
+            setsid().ok();
+        }
+    }
+
     /// Passes on the arguments that override the configuration.
     pub(super) fn apply_to(&self, flags: &mut Flags) {
         flags.queues = self.queues.iter().map(ToString::to_string).collect();
@@ -66,8 +85,29 @@ pub(super) async fn serve(
     ran
 }
 
-/// Runs until stopped.
-pub(crate) async fn run(context: &Context) -> anyhow::Result<Exit> {
+/// Runs until stopped, or until the parent has ended.
+pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Some(parent) = args.parent else { return work(context).await };
+    tokio::select! {
+        ended = work(context) => ended,
+        never = follow(parent, &context.shutdown) => match never {},
+    }
+}
+
+/// Requests to stop once the parent has ended, unless somebody has before: a second request would cut jobs short.
+async fn follow(parent: i32, shutdown: &Shutdown) -> Infallible {
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        look.tick().await;
+        let is_there = getppid().is_some_and(|now| now.as_raw_nonzero().get() == parent);
+        if !is_there && !shutdown.is_requested() {
+            tracing::info!(parent, "the parent has ended: running jobs may end");
+            shutdown.request();
+        }
+    }
+}
+
+async fn work(context: &Context) -> anyhow::Result<Exit> {
     let config = &context.effective.config;
     if config.types.is_empty() {
         let why = "no types are configured, so this worker has nothing to run: \

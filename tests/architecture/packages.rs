@@ -20,8 +20,9 @@ const VERSIONS: [(&str, &str); 9] = [
     ("docs/pools.md", "\"sdk\":\"streamfleet-php "),
 ];
 
-const PACKAGES: [&str; 8] = [
+const PACKAGES: [&str; 10] = [
     "sdk/django",
+    "sdk/hyperf",
     "sdk/laravel",
     "sdk/nestjs",
     "sdk/node",
@@ -29,10 +30,11 @@ const PACKAGES: [&str; 8] = [
     "sdk/python",
     "sdk/ruby",
     "sdk/symfony",
+    "sdk/webman",
 ];
 
 /// Packages that state no version: Composer takes it from the tag, and they need the package for PHP of the same one.
-const VERSIONED_BY_TAG: [&str; 2] = ["sdk/laravel", "sdk/symfony"];
+const VERSIONED_BY_TAG: [&str; 4] = ["sdk/hyperf", "sdk/laravel", "sdk/symfony", "sdk/webman"];
 
 /// Where the pages of the packages link to.
 const REPOSITORY: &str = "https://github.com/streamfleet/streamfleet";

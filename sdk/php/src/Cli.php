@@ -11,6 +11,7 @@ namespace Streamfleet;
 final class Cli
 {
     private const EXIT_USAGE = 2;
+    private const EXIT_NOT_FOUND = 4;
     private const EXIT_FULL = 7;
     private const EXIT_NOT_STARTED = [126, 127];
     /** How the errors of the program begin if it has sent nothing, and the job is not to blame. */
@@ -128,6 +129,55 @@ final class Cli
         return (int) ($this->run($arguments, '')['changed'] ?? 0);
     }
 
+    /**
+     * Cancels the jobs of the queue that fulfil all conditions, and returns how many. The audit has the reason.
+     *
+     * @param array<string, string> $where conditions as `streamfleet cancel --help` lists them: `['type' => 'mail.send', 'state' => 'scheduled']`
+     */
+    public function cancel(array $where, string $reason): int
+    {
+        return (int) ($this->change(['cancel'], $where, $reason)['changed'] ?? 0);
+    }
+
+    /**
+     * Replays the dead letters of the queue that fulfil all conditions, and returns how many. The audit has the reason.
+     *
+     * @param array<string, string> $where conditions as `streamfleet dead replay --help` lists them: `['kind' => 'timeout']`
+     */
+    public function replayDead(array $where, string $reason): int
+    {
+        return (int) ($this->change(['dead', 'replay'], $where, $reason)['replayed'] ?? 0);
+    }
+
+    /**
+     * Drops the dead letters of the queue that fulfil all conditions, and returns how many. The audit has the reason.
+     *
+     * @param array<string, string> $where conditions as `streamfleet dead drop --help` lists them
+     */
+    public function dropDead(array $where, string $reason): int
+    {
+        return (int) ($this->change(['dead', 'drop'], $where, $reason)['dropped'] ?? 0);
+    }
+
+    /**
+     * @param list<string> $command
+     * @param array<string, string> $where
+     * @return ?array<string, mixed>
+     */
+    private function change(array $command, array $where, string $reason): ?array
+    {
+        return $this->run([...$command, ...$this->conditions($where), "--reason=$reason", '--yes', '--output=json'], '');
+    }
+
+    /**
+     * @param array<string, string> $where
+     * @return list<string>
+     */
+    private function conditions(array $where): array
+    {
+        return ["--queue={$this->queue}", ...array_map(static fn (string $name, string $value): string => "--$name=$value", array_keys($where), $where)];
+    }
+
     /** @return ?array<string, mixed> */
     private function run(array $arguments, string $input): ?array
     {
@@ -147,7 +197,8 @@ final class Cli
         $told = json_decode((string) $output, true, 512, JSON_BIGINT_AS_STRING);
         return match (true) {
             $code === 0 && is_array($told) => $told,
-            $code === 4 && $arguments[0] === 'status' => null,
+            // No such job, or no such queue.
+            $code === self::EXIT_NOT_FOUND && in_array($arguments[0], ['status', 'cancel', 'dead'], true) => null,
             preg_match(self::NOTHING_SENT, $error) === 1 => throw new Refused($error),
             // Without what only helps somebody who has typed the command.
             $code === self::EXIT_USAGE => throw new InvalidSubmission(preg_split('/\n\n(Usage:|For more)/', $error)[0]),

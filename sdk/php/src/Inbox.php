@@ -30,6 +30,8 @@ final class Inbox
     private static ?self $ofFramework = null;
     private bool $isGreeted = false;
     private int $most = 1;
+    /** Whether each of the jobs that run has a coroutine. */
+    private bool $areSeveral = false;
     /** The attempts of the jobs that run. @var array<string, int> */
     private array $attempts = [];
     /** @var list<string|array<string, mixed>> jobs that have not begun, most of them as the lines that they came in */
@@ -127,6 +129,10 @@ final class Inbox
             return;
         }
         ini_set('memory_limit', '-1');
+        if ($this->areSeveral && count($this->running) > 1) {
+            // Nobody knows which job is to blame. Without a farewell, all run again, the last time alone.
+            return;
+        }
         foreach (array_keys($this->running) as $ref) {
             $last = error_get_last();
             $isFatal = ($last['type'] ?? 0) & (E_ERROR | E_PARSE | E_CORE_ERROR | E_COMPILE_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR);
@@ -232,6 +238,12 @@ final class Inbox
         return count($this->running);
     }
 
+    /** Whether a job has no answer, or its answer is still being sent. */
+    public function isBusy(): bool
+    {
+        return $this->running !== [] || $this->pipe->isWriting();
+    }
+
     /**
      * Answers a job after which this program ends, so that no other job is blamed for it.
      */
@@ -286,6 +298,21 @@ final class Inbox
         return Pipe::encode(['type' => 'bye']);
     }
 
+    /** Says that the program of a framework ends now, and returns all jobs that have not begun. Call it when none runs. */
+    public function end(): void
+    {
+        $this->stop();
+        $this->ended();
+        if ($this->isGreeted) {
+            $this->bye();
+        }
+        // Whatever ends the program from here on is no news.
+        $this->isGreeted = false;
+        if (function_exists('pcntl_signal')) {
+            pcntl_signal(SIGTERM, SIG_DFL);
+        }
+    }
+
     /** Sends lines to the worker. */
     public function send(string $lines): void
     {
@@ -308,9 +335,10 @@ final class Inbox
         return $this->running[$ref] ?? null;
     }
 
-    /** @internal Waits for lines in another way, such as one that lets coroutines go on: it gets the stream and the seconds. */
+    /** @internal Waits for lines in a way that lets coroutines go on, which work on jobs: it gets the stream and the seconds. */
     public function waitBy(\Closure $wait): void
     {
+        $this->areSeveral = true;
         $this->pipe->waitBy($wait);
     }
 

@@ -49,18 +49,39 @@ final class Launcher
      */
     public function become(array $command, string $type): never
     {
-        $config = $this->config ?? self::file($this->configuration($command, $type));
-        [$program, $environment] = $this->program();
-        $environment += getenv() + ['STREAMFLEET__TELEMETRY__LOG' => self::LOG];
+        [$line, $environment] = $this->worker($command, $type);
+        $program = array_shift($line);
         if (function_exists('pcntl_exec')) {
             // An alarm and signals that are held back would outlive the framework.
             pcntl_alarm(0);
             pcntl_sigprocmask(SIG_SETMASK, []);
-            @pcntl_exec($program, ['worker', '--config', $config], $environment);
+            @pcntl_exec($program, $line, $environment);
             throw new \RuntimeException("$program could not be started: " . pcntl_strerror(pcntl_get_last_error()));
         }
-        $process = proc_open([$program, 'worker', '--config', $config], [STDIN, STDOUT, STDERR], $pipes, null, $environment);
+        $process = proc_open([$program, ...$line], [STDIN, STDOUT, STDERR], $pipes, null, $environment);
         exit($process === false ? 1 : proc_close($process));
+    }
+
+    /**
+     * Starts the worker beside this process, for a framework that has processes of its own.
+     *
+     * @param list<string> $command the command of the pool
+     * @param string $type the type of the framework's jobs
+     */
+    public function start(array $command, string $type): WorkerProcess
+    {
+        return WorkerProcess::start(...$this->worker($command, $type));
+    }
+
+    /**
+     * @param list<string> $command
+     * @return array{non-empty-list<string>, array<string, string>} the command of the worker, and its environment
+     */
+    private function worker(array $command, string $type): array
+    {
+        $config = $this->config ?? self::file($this->configuration($command, $type));
+        [$program, $environment] = $this->program();
+        return [[$program, 'worker', '--config', $config], $environment + getenv() + ['STREAMFLEET__TELEMETRY__LOG' => self::LOG]];
     }
 
     /**

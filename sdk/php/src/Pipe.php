@@ -33,6 +33,10 @@ final class Pipe
     private int $start = 0;
     private int $searched = 0;
     private bool $ended = false;
+    /** What is not written yet, and whether a coroutine writes it or reads. */
+    private string $unwritten = '';
+    private bool $isWriting = false;
+    private bool $isReading = false;
     /** @var ?\Closure(resource, float): bool in place of stream_select */
     private ?\Closure $wait = null;
 
@@ -170,10 +174,13 @@ final class Pipe
     public function line(float $seconds): ?string
     {
         while (($line = $this->buffered()) === null) {
-            if ($this->ended || !$this->readable($seconds)) {
+            // Coroutines of Swoole may wait in fread, and another one that reads meanwhile would put its part before theirs.
+            if ($this->ended || $this->isReading || !$this->readable($seconds) || $this->isReading) {
                 return null;
             }
+            $this->isReading = true;
             $part = @fread($this->in, self::CHUNK);
+            $this->isReading = false;
             if ($part === false || $part === '') {
                 $this->ended = feof($this->in);
                 return null;
@@ -214,10 +221,16 @@ final class Pipe
     /** Writes complete lines. Without a worker that reads them, the program has no purpose, and ends. */
     public function write(string $lines): void
     {
-        for ($failures = 0; $lines !== '';) {
-            $written = (int) @fwrite($this->out, $lines);
+        $this->unwritten .= $lines;
+        if ($this->isWriting) {
+            // The coroutine that waits in fwrite goes on with them, so that no line is in the middle of another one.
+            return;
+        }
+        $this->isWriting = true;
+        for ($failures = 0; $this->unwritten !== '';) {
+            $written = (int) @fwrite($this->out, $this->unwritten);
             if ($written > 0) {
-                $lines = substr($lines, $written);
+                $this->unwritten = substr($this->unwritten, $written);
                 $failures = 0;
             } elseif ($failures < self::MOST_FAILURES) {
                 // Perhaps a signal has interrupted it, or somebody has made the pipe one that does not wait. A pipe that nobody
@@ -230,6 +243,13 @@ final class Pipe
                 exit(1);
             }
         }
+        $this->isWriting = false;
+    }
+
+    /** Whether a coroutine waits until its lines are written. */
+    public function isWriting(): bool
+    {
+        return $this->isWriting;
     }
 
     /** Sets the longest line that the worker accepts, as it says in its greeting. */
@@ -272,6 +292,8 @@ final class Pipe
     public function waitBy(\Closure $wait): void
     {
         $this->wait = $wait;
+        // Another coroutine may have read what this one has waited for.
+        stream_set_blocking($this->in, false);
     }
 
     private function readable(float $seconds): bool

@@ -58,12 +58,16 @@ final class Worker extends Handlers implements Channel
      * Works on several jobs at once, each in a coroutine of its own, if the pool's `inflight` allows it. Its handlers must let each
      * other go on while they wait, and share nothing that belongs to one job.
      *
-     * @param ?Runtime $runtime what runs coroutines: Swoole if it is loaded, else fibers
+     * @param ?Runtime $runtime what runs coroutines: Swoole or OpenSwoole if it is loaded, else Revolt if it is installed, else fibers
      */
     public function concurrency(int $jobs, ?Runtime $runtime = null): static
     {
         $this->most = max(1, $jobs);
-        $this->runtime = $runtime ?? (extension_loaded('swoole') ? new Runtime\Swoole() : new Runtime\Fibers());
+        $this->runtime = $runtime ?? match (true) {
+            Runtime\Swoole::isLoaded() => new Runtime\Swoole(),
+            class_exists(\Revolt\EventLoop::class) => new Runtime\Revolt(),
+            default => new Runtime\Fibers(),
+        };
         return $this;
     }
 
@@ -133,7 +137,7 @@ final class Worker extends Handlers implements Channel
         while (true) {
             // This also gives back what arrives while the program stops.
             if ($this->inbox->ended()) {
-                if ($this->inbox->inflight() === 0) {
+                if (!$this->inbox->isBusy()) {
                     return;
                 }
                 $runtime->pause(0.01);

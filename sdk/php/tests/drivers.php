@@ -141,3 +141,66 @@ test('a_command_becomes_the_worker_which_runs_it_in_a_pool', function (): void {
         $worker->stop();
     }
 });
+
+test('a_process_watches_the_worker_which_ends_with_it', function (): void {
+    $binary = binary();
+    require_once __DIR__ . '/work.php';
+    redis('FLUSHALL');
+    $folder = folder();
+    file_put_contents("$folder/work.php", '<?php require ' . var_export(dirname(__DIR__) . '/autoload.php', true) . ';
+        use Streamfleet\{Done, Inbox, Launcher};
+        if (Inbox::ofFramework() === null) {
+            $worker = (new Launcher("redis://127.0.0.1:' . redisServer() . '", ["default"], ' . var_export($binary, true) . '))->start([PHP_BINARY, __FILE__, "--in-pool"], "framework.job");
+            pcntl_async_signals(true);
+            file_put_contents("pid", getmypid());
+            pcntl_signal(SIGUSR1, fn () => $worker->reload());
+            pcntl_signal(SIGUSR2, function () use ($worker) { $worker->stop(); $worker->stop(); });
+            while ($worker->isRunning()) { usleep(10000); }
+            echo "the worker {$worker->pid()} has ended with {$worker->code()}\n";
+            exit(0);
+        }
+        $handlers = ["framework.job" => function ($file) { while ($file && !is_file($file)) { usleep(1000); } return new Done(getmypid()); }];
+        ' . LOOP);
+    $redis = new Redis();
+    $redis->connect('127.0.0.1', redisServer());
+    $producer = new Streamfleet\Producer($redis);
+    $result = static fn (string $file = ''): mixed => $producer->wait($producer->enqueue('framework.job', $file, tracking: 'all'), 30)?->result();
+    foreach (['asked', 'killed'] as $how) {
+        $watcher = new Work([PHP_BINARY, 'work.php'], $folder, ['TMPDIR' => $folder] + getenv());
+        $first = $result();
+        same(true, is_int($first), $watcher->log());
+        $parent = (int) file_get_contents("$folder/pid");
+        if ($how === 'asked') {
+            posix_kill($parent, SIGUSR1);
+            same(true, eventually(static fn (): int|false => ($now = $result()) !== $first ? $now : false, 'another program') > 0);
+        }
+        // The job that runs may end, and runs once.
+        $id = $producer->enqueue('framework.job', "$folder/$how", tracking: 'all');
+        eventually(static fn (): bool => redis('XPENDING', 'sf:{default}:jobs', 'fleet')[0] === 1, 'the job');
+        $how === 'asked' ? posix_kill($parent, SIGUSR2) : $watcher->kill();
+        eventually(static fn (): bool => str_contains($watcher->log(), $how === 'asked' ? 'asked to stop: running jobs may end' : 'the parent has ended'), 'what the worker says');
+        touch("$folder/$how");
+        same('done', $producer->wait($id, 30)?->state);
+        if ($how === 'asked') {
+            eventually(static fn (): bool => str_contains($watcher->log(), 'has ended with 0'), 'what the process says');
+            same(false, str_contains($watcher->log(), 'asked to stop at once'));
+            $watcher->kill();
+        }
+        eventually(static fn (): bool => processesOf($folder, 'worker --config') === [], 'the end of all workers', 30);
+    }
+});
+
+test('a_death_among_coroutines_blames_no_neighbor', function (): void {
+    $program = Program::bare('putenv("STREAMFLEET_INBOX=1");
+        Streamfleet\Inbox::openForFramework();
+        $inbox = Streamfleet\Inbox::ofFramework();
+        $inbox->waitBy(function ($stream, $seconds) { $read = [$stream]; $none = null; return (bool) stream_select($read, $none, $none, 1); });
+        $jobs = [];
+        while (count($jobs) < 2) { $jobs[] = $inbox->pull(1, inflight: 2); $jobs = array_filter($jobs); }
+        exit(3);');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 2]);
+    same(2, $program->read()['inflight'], $program->stderr());
+    $program->job('a');
+    $program->job('b');
+    same([null, 3], [$program->read(), $program->exitCode()]);
+});

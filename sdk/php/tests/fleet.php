@@ -43,6 +43,26 @@ test('a_unique_key_keeps_others_out', function (): void {
     same([$later->id, true, false], [$debounced->id, $debounced->isDebounced, $debounced->isNew]);
 });
 
+test('the_command_line_cancels_replays_and_drops_what_a_filter_matches', function (): void {
+    $cli = new Cli([binary()], environment: environment());
+    redis('FLUSHALL');
+    foreach ([1, 1, 2] as $n) {
+        $cli->enqueue('mail.send', ['n' => $n], headers: ['n' => $n], delay: 600);
+    }
+    same([2, 0], [$cli->cancel(['type' => 'mail.send', 'header' => 'n=1', 'state' => 'waiting,scheduled'], 'a test'), $cli->cancel(['type' => 'mail.none'], 'a test')]);
+    same(1, redis('ZCARD', 'sf:{default}:delayed'));
+    same([0, 0], [$cli->replayDead(['type' => 'mail.send'], 'a test'), $cli->dropDead(['type' => 'mail.send'], 'a test')]);
+    withWorker("[types.\"mail.fail\"]\nhandler = { exec = { command = [\"false\"] } }\nmax_attempts = 1\n", function (): void {
+        array_map(fn () => producer()->enqueue('mail.fail'), range(1, 3));
+        eventually(static fn (): bool => redis('XLEN', 'sf:{default}:dead') === 3, 'three dead letters');
+    });
+    same([1, 0], [$cli->replayDead(['type' => 'mail.fail', 'limit' => '1'], 'a test'), $cli->replayDead(['kind' => 'timeout'], 'a test')]);
+    same([2, 0], [$cli->dropDead(['type' => 'mail.fail'], 'a test'), redis('XLEN', 'sf:{default}:dead')]);
+    contains('no-such-condition', thrown(InvalidSubmission::class, fn () => $cli->cancel(['no-such-condition' => '1'], 'a test'))->getMessage());
+    // A queue that nobody has used has nothing.
+    same([0, 0, 0], [(new Cli([binary()], 'unused', environment()))->cancel(['type' => 'a'], 'x'), (new Cli([binary()], 'unused', environment()))->replayDead(['type' => 'a'], 'x'), (new Cli([binary()], 'unused', environment()))->dropDead(['type' => 'a'], 'x')]);
+});
+
 test('what_the_command_line_refuses_is_an_error', function (): void {
     $cli = new Cli([binary()], environment: environment());
     contains('unique', thrown(InvalidSubmission::class, fn () => $cli->enqueue('a', unique: 'key', uniqueMode: 'sometimes'))->getMessage());

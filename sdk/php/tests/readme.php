@@ -198,6 +198,8 @@ test('the_command_line_accepts_an_id_once', function (): void {
     }
     redis('FLUSHALL');
     same("bool(true)\nbool(false)\n", php(code('php', 'cli'), ''));
+    redis('XADD', 'sf:{default}:jobs', '*', 'type', 'mail.send');
+    same('10', php(code('php', 'sweep') . 'echo 1, $cli->cancel(["type" => "mail.send"], "none is left");', '$cli = new Streamfleet\Cli();'));
 });
 
 test('the_http_api_accepts_an_id_once', function (): void {

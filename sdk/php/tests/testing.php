@@ -215,3 +215,54 @@ test('jobs_in_coroutines_of_swoole_run_at_once', function (): void {
     $program->closeInput();
     same([['type' => 'bye'], 0, ''], [$program->read(), $program->exitCode(), $program->stderr()]);
 });
+
+test('jobs_in_coroutines_of_openswoole_run_at_once', function (): void {
+    if (extension_loaded('openswoole')) {
+        throw new Skipped('the stand-in of this test cannot be loaded beside OpenSwoole');
+    }
+    // The same stand-in under the names of OpenSwoole.
+    $code = strtr(file_get_contents(__DIR__ . '/swoole.php'), ['namespace Swoole' => 'namespace OpenSwoole',
+        'use Swoole' => 'use OpenSwoole',
+        'public static function set(' => 'public static function run(callable $function): bool { return Coroutine\run($function); } public static function set(']);
+    $file = folder() . '/openswoole.php';
+    file_put_contents($file, "$code\nnamespace OpenSwoole { final class Runtime { public const HOOK_ALL = 7; } }\n");
+    $program = Program::bare('require ' . var_export($file, true) . ';
+        use OpenSwoole\Coroutine;
+        $open = false;
+        Worker::create()->concurrency(2, new Streamfleet\Runtime\Swoole())
+            ->on("wait", function () use (&$open) { while (!$open) { Coroutine\System::sleep(0.001); } return Coroutine::$options; })
+            ->on("open", function () use (&$open) { return $open = true; })
+            ->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 2]);
+    same(2, $program->read()['inflight']);
+    $first = $program->job('wait');
+    same(true, $program->answer('open')['result']);
+    same(['hook_flags' => 7], $program->result($first)['result']);
+    $program->closeInput();
+    same([['type' => 'bye'], 0, ''], [$program->read(), $program->exitCode(), $program->stderr()]);
+});
+
+test('jobs_in_fibers_of_revolt_run_at_once', function (): void {
+    $program = Program::bare('require ' . var_export(__DIR__ . '/revolt.php', true) . ';
+        use Revolt\EventLoop;
+        $open = [];
+        $sleep = function (float $seconds): void { $here = EventLoop::getSuspension(); EventLoop::delay($seconds, fn () => $here->resume()); $here->suspend(); };
+        Worker::create()->concurrency(3)
+            ->on("wait", function (Job $job) use (&$open, $sleep) { while (!isset($open[$job->payload])) { $sleep(0.001); } return $job->payload; })
+            ->on("open", function (Job $job) use (&$open) { $open[$job->payload] = true; return Fiber::getCurrent() !== null; })
+            ->on("stop", fn () => posix_kill(getmypid(), SIGTERM))
+            ->run();');
+    $program->send(['type' => 'hello', 'protocol' => 1, 'inflight' => 3]);
+    same(3, $program->read()['inflight']);
+    [$first, $second] = [$program->job('wait', 'a'), $program->job('wait', 'b')];
+    same(true, $program->answer('open', 'b')['result']);
+    same('b', $program->result($second)['result']);
+    // One that runs ends before the program does.
+    same(true, $program->answer('open', 'a')['result']);
+    same('a', $program->result($first)['result']);
+    $third = $program->job('wait', 'c');
+    same(true, $program->answer('stop')['result']);
+    same(true, $program->result($program->job('open', 'c'))['begun'] === false);
+    $program->send(['type' => 'cancel', 'ref' => $third, 'reason' => 'shutdown']);
+    $program->signal(SIGKILL);
+});

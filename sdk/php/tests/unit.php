@@ -179,3 +179,75 @@ test('a_status_is_read_from_the_fields_of_a_record', function (): void {
     same("\xff", Status::of('x', ['done', 'a', null, '{"encoding": "base64", "data": "/w=="}', null, null, null])->result);
     same('not json', Status::of('x', ['done', 'a', null, 'not json', null, null, null])->result);
 });
+
+/** A stream whose writes and reads let other fibers go on, as those of Swoole do, and do a part at a time. */
+final class Slow
+{
+    public static string $written = '';
+    /** @var list<string> */
+    public static array $parts = [];
+    /** @var ?resource */
+    public $context;
+
+    public function stream_open(string $path, string $mode, int $options, ?string &$opened): bool
+    {
+        return true;
+    }
+
+    public function stream_write(string $data): int
+    {
+        Fiber::suspend();
+        self::$written .= substr($data, 0, 3);
+        return min(3, strlen($data));
+    }
+
+    public function stream_read(int $count): string
+    {
+        $part = (string) array_shift(self::$parts);
+        Fiber::suspend();
+        return $part;
+    }
+
+    public function stream_eof(): bool
+    {
+        return false;
+    }
+
+    public function stream_cast(int $as): mixed
+    {
+        return fopen('/dev/zero', 'r');
+    }
+
+    public function stream_set_option(int $option, int $first, ?int $second): bool
+    {
+        return true;
+    }
+}
+
+test('lines_stay_whole_when_coroutines_wait_within_reads_and_writes', function (): void {
+    stream_wrapper_register('slow', Slow::class);
+    $mirror = new ReflectionClass(Streamfleet\Pipe::class);
+    $pipe = $mirror->newInstanceWithoutConstructor();
+    $mirror->getConstructor()->invoke($pipe, fopen('slow://in', 'r'), fopen('slow://out', 'w'));
+    $pipe->waitBy(static fn (): bool => true);
+    $run = static function (Closure ...$bodies): void {
+        $fibers = array_map(static fn (Closure $body): Fiber => new Fiber($body), $bodies);
+        array_walk($fibers, static fn (Fiber $fiber) => $fiber->start());
+        while ($fibers !== []) {
+            array_walk($fibers, static fn (Fiber $fiber) => $fiber->isTerminated() || $fiber->resume());
+            $fibers = array_filter($fibers, static fn (Fiber $fiber): bool => !$fiber->isTerminated());
+        }
+    };
+    $run(fn () => $pipe->write("first line\n"), fn () => $pipe->write("second line\n"), fn () => same(true, $pipe->isWriting()));
+    same(["first line\nsecond line\n", false], [Slow::$written, $pipe->isWriting()]);
+    Slow::$parts = ['{"a', "\":1}\n{\"b\":", "2}\n"];
+    $lines = [];
+    $read = static function () use ($pipe, &$lines): void {
+        for ($turn = 0; $turn < 20; $turn++) {
+            $line = $pipe->line(1);
+            $lines = $line === null ? $lines : [...$lines, $line];
+        }
+    };
+    $run($read, $read);
+    same(['{"a":1}', '{"b":2}'], $lines);
+});

@@ -46,9 +46,15 @@ final class Work
         posix_kill(eventually(fn (): int|false => current($this->programs()), 'a program of the pool'), SIGKILL);
     }
 
-    public function stop(): void
+    /** Asks it to stop. */
+    public function terminate(): void
     {
         proc_terminate($this->process, SIGTERM);
+    }
+
+    public function stop(): void
+    {
+        $this->terminate();
         eventually(fn (): bool => !proc_get_status($this->process)['running'], 'the end of the worker', 30);
     }
 
@@ -57,4 +63,21 @@ final class Work
     {
         @posix_kill(-$this->pid, SIGKILL);
     }
+}
+
+/**
+ * The processes whose variable TMPDIR is this folder, and which have this in their command lines.
+ *
+ * @return list<int>
+ */
+function processesOf(string $folder, string $part): array
+{
+    $pids = [];
+    foreach (glob('/proc/[0-9]*/cmdline') ?: [] as $file) {
+        $isOurs = in_array("TMPDIR=$folder", explode("\0", (string) @file_get_contents(dirname($file) . '/environ')), true);
+        if ($isOurs && str_contains(strtr((string) @file_get_contents($file), "\0", ' '), $part)) {
+            $pids[] = (int) basename(dirname($file));
+        }
+    }
+    return $pids;
 }

@@ -94,6 +94,26 @@ fn a_worker_asked_to_stop_before_reading_its_configuration_exits_with_0() {
     assert_eq!((status.code(), status.signal()), (Some(0), None), "{}", worker.stderr());
 }
 
+/// Starts a worker that follows this shell, and tells its process id.
+const PARENT: &str = r#""$@" --parent $$ & echo "pid $!"; wait"#;
+
+#[test]
+fn a_worker_stops_gracefully_when_its_parent_is_killed() {
+    let (server, program) = (RedisServer::start(), env!("CARGO_BIN_EXE_streamfleet"));
+    let args = ["-c", PARENT, "sh", program, "-c", "{config}", "--redis", &server.url(), "worker"];
+    let parent = Launch::program("sh", &args).config(TOML).start();
+    until("the worker serves", SOON, || parent.stdout().contains("serving"));
+    let pid = parent.stdout().lines().find_map(|line| line.strip_prefix("pid ").map(str::to_owned)).unwrap();
+    // A session of its own, which the terminal of the parent does not reach.
+    let session = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let session = session.rsplit_once(") ").unwrap().1.split(' ').nth(3).map(str::to_owned);
+    assert_eq!(session, Some(pid.clone()));
+    parent.kill9();
+    until("the worker has ended", SOON, || fs::read_link(format!("/proc/{pid}/exe")).is_err());
+    assert_eq!(parent.stderr().matches("the parent has ended").count(), 1, "{}", parent.stderr());
+    assert!(!parent.stderr().contains("asked to stop"), "{}", parent.stderr());
+}
+
 #[test]
 fn a_command_with_worker_among_its_arguments_is_ended_by_a_signal() {
     let server = RedisServer::start();
