@@ -613,8 +613,9 @@ function submission(type, payload, options) {
   add('then', 'then', chained);
   add('batch', 'batch', (name) => named(name, 'batch', 100));
   add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
-  // The wire has no field for it, but every handler gets the headers.
-  if (given('tracestate')) fields.push(...header('tracestate', options.tracestate));
+  // It travels as a header. One that breaks the standard is left out, as the standard says.
+  const state = trace.tracestate(options.tracestate);
+  if (state !== undefined) fields.push(...header('tracestate', state));
   for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
   // Texts are waiting, running, or a length.
   const scope = typeof options.uniqueScope === 'number' ? `${checked(() => lengthMs(options.uniqueScope, 'uniqueScope'))}ms` : options.uniqueScope;
@@ -1433,7 +1434,7 @@ class Job {
     this.results = options.results ?? {};
     this.fence = options.fence ?? this.message.fence;
     this.traceparent = this.message.traceparent;
-    this.tracestate = this.headers.tracestate;
+    this.tracestate = trace.tracestate(this.headers.tracestate);
     this.#deadline = options.timeout === undefined ? Infinity : performance.now() + options.timeout;
     this.#output = options[INTERNAL];
   }

@@ -2,7 +2,8 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{BatchFollower, Due, NotAccepted};
-use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
+use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType};
+use crate::traces::Trace;
 
 /// The most members that one round trip names.
 const MEMBERS_PER_CALL: usize = 250;
@@ -67,7 +68,7 @@ impl Producer {
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
         self.check_payloads(std::slice::from_ref(&follow)).await?;
-        let follow = follow_up_fields(batch, follow, crate::traces::current().or(self.trace))?;
+        let follow = follow_up_fields(batch, follow, crate::traces::current().or_else(|| self.trace.clone()))?;
         let send = || async { self.queue.batch_follower(follow.clone()).await.map_err(NotAccepted::from) };
         let follow = self.retry(send).await?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
@@ -118,7 +119,7 @@ impl Submission {
 fn follow_up_fields(
     batch: &BatchId,
     mut follow: Submission,
-    trace: Option<TraceContext>,
+    trace: Option<Trace>,
 ) -> Result<Envelope, SubmitError> {
     if let Some(trace) = trace {
         follow.belong_to(&trace);

@@ -17,6 +17,7 @@ use crate::event::{ChildEnding, Event, ProgramEvent};
 use crate::job::payload::read_msgpack;
 use crate::job::{
     Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
+    TraceState,
 };
 
 /// Runs the jobs of one type.
@@ -449,5 +450,11 @@ impl JobContext {
             return Some(trace.as_str());
         }
         self.delivery.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// Returns the W3C `tracestate` that belongs to [`JobContext::traceparent`], as the submitter sent it. One that breaks
+    /// the standard, or comes without a valid `traceparent`, does not exist.
+    pub fn tracestate(&self) -> Option<&str> {
+        TraceState::carried(&self.delivery.envelope)
     }
 }

@@ -324,7 +324,7 @@ def _after(options: "Options", default: Optional[JsonDefault]) -> List[Tuple[byt
 
 
 def _trace(options: "Options") -> List[Tuple[bytes, bytes]]:
-    """The trace that a job belongs to. Its state is a header, because the fleet has no field for it."""
+    """The trace that a job belongs to. Its state travels as a header."""
     given = options.get("traceparent")
     parent, state = (given, None) if given is not None else current_trace()
     fields = [] if parent is None else [(b"traceparent", parent.encode("ascii"))]

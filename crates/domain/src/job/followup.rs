@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::task::CampaignTag;
-use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy};
+use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, TraceContext, TraceState};
 
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
@@ -62,6 +62,28 @@ impl PartialEq for ChainedJob {
     fn eq(&self, other: &Self) -> bool {
         let raw = |link: &Self| link.payload.as_ref().map(|payload| payload.get().to_owned());
         self.job_type == other.job_type && self.on_failure == other.on_failure && raw(self) == raw(other)
+    }
+}
+
+/// The trace that the jobs which follow another one belong to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CarriedTrace<'a> {
+    /// A `traceparent`.
+    pub parent: Option<&'a [u8]>,
+    /// What belongs to it.
+    pub state: Option<&'a str>,
+}
+
+impl<'a> CarriedTrace<'a> {
+    /// Returns the trace of the attempt that ended, if it had a span; otherwise what the job itself carries, unchanged.
+    pub fn of(envelope: &'a Envelope, attempt: Option<&'a TraceContext>) -> Self {
+        let parent = attempt.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
+        Self { parent, state: TraceState::carried(envelope) }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> {
+        let state = self.state.map(|state| (TraceState::FIELD, state.as_bytes()));
+        self.parent.map(|parent| ("traceparent", parent)).into_iter().chain(state)
     }
 }
 
@@ -148,8 +170,8 @@ impl FollowUps {
         *self == Self::default()
     }
 
-    /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`, a `traceparent`.
-    pub fn follow(&self, job: &JobSpec, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
+    /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`.
+    pub fn follow(&self, job: &JobSpec, trace: CarriedTrace<'_>, end: End<'_>) -> Vec<Envelope> {
         let facts = Facts::of(job, end).json();
         let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
         match end {
@@ -175,7 +197,7 @@ impl FollowUps {
 pub fn callback_of_type(
     job: &JobSpec,
     policy: &Policy,
-    trace: Option<&[u8]>,
+    trace: CarriedTrace<'_>,
     end: End<'_>,
 ) -> Option<Envelope> {
     let own = job.follow_ups.as_deref();
@@ -235,14 +257,13 @@ fn follower(
     job_type: &str,
     payload: &str,
     job: &JobSpec,
-    trace: Option<&[u8]>,
+    trace: CarriedTrace<'_>,
     more: &[(&str, Option<&str>)],
 ) -> Envelope {
     let parent = job.id.to_string();
     let own = [("type", job_type.as_bytes()), ("payload", payload.as_bytes()), ("parent", parent.as_bytes())];
     let more = more.iter().filter_map(|(name, value)| Some((*name, (*value)?.as_bytes())));
-    let trace = trace.map(|trace| ("traceparent", trace));
-    let fields: Vec<_> = own.into_iter().chain(more).chain(trace).collect();
+    let fields: Vec<_> = own.into_iter().chain(more).chain(trace.fields()).collect();
     Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
 }
 
@@ -288,7 +309,7 @@ mod tests {
         let fields = |envelope: Envelope| {
             envelope.fields().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
         };
-        follow_ups.follow(&job, envelope.get(b"traceparent"), end).into_iter().map(fields).collect()
+        follow_ups.follow(&job, CarriedTrace::of(&envelope, None), end).into_iter().map(fields).collect()
     }
 
     fn pair(name: &str, value: &str) -> (String, String) {
@@ -340,10 +361,27 @@ mod tests {
         assert!(!last[0].iter().any(|(name, _)| name == "then"));
     }
 
+    #[test]
+    fn a_follower_gets_the_trace_and_its_state_if_they_keep_the_standard() {
+        const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let state = |parent: &str, state: &str| {
+            let fields = [("then", r#"[{"type":"b"}]"#), ("traceparent", parent), ("h.tracestate", state)];
+            let (job, envelope) = parsed(&fields).unwrap();
+            let attempt = TraceContext::parse(PARENT.replace("b7ad", "c8be").as_bytes());
+            let next = job.follow_ups.as_ref().unwrap();
+            let next = next.follow(&job, CarriedTrace::of(&envelope, attempt.as_ref()), End::Done(None));
+            let text = |name: &[u8]| next[0].get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
+            (text(b"traceparent").unwrap().contains("-c8be"), text(b"h.tracestate"))
+        };
+        assert_eq!(state(PARENT, "a=1"), (true, Some("a=1".to_owned())));
+        assert_eq!(state(PARENT, "a"), (true, None));
+        assert_eq!(state("00-1", "a=1"), (true, None), "the state of a trace that nobody has");
+    }
+
     /// Returns the type of the job that follows the end of a job because its type names it.
     fn of_type(fields: &[(&str, &str)], policy: &Policy, end: End<'_>) -> Option<String> {
         let job = parsed(fields).unwrap().0;
-        let envelope = callback_of_type(&job, policy, None, end)?;
+        let envelope = callback_of_type(&job, policy, CarriedTrace::default(), end)?;
         Some(String::from_utf8(envelope.get(b"type").unwrap().to_vec()).unwrap())
     }
 

@@ -173,6 +173,7 @@ const INLINE: [&[u8]; 51] = [
     b"room_gates",
     b"room_moves",
     b"traceparent",
+    b"h.tracestate",
     b"trace_link",
     b"dead_reason",
     b"dead_kind",

@@ -170,10 +170,11 @@ module Streamfleet
       json(lines, 'then').tap { |text| check(text.bytesize <= MOST_THEN_BYTES) { "then has more than #{MOST_THEN_BYTES} bytes" } }
     end
 
-    # The wire has no field for `tracestate`, but every handler gets the headers.
+    # `tracestate` travels as a header. One that breaks the standard is left out, as the standard says.
     def headers
       given = (options[:headers] || {}).to_h { |name, value| [name.to_s, value] }
-      given['tracestate'] ||= options[:tracestate] if options[:tracestate]
+      state = Trace.state(options[:tracestate])
+      given['tracestate'] ||= state if state
       given.to_h do |name, value|
         check([String, Symbol, Numeric, true, false].any? { |kind| kind === value }) { "the header '#{name}' must be a text, a number or a boolean, not #{value.inspect}" }
         text = value.to_s
