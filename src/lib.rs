@@ -92,6 +92,8 @@ pub mod job;
 #[doc(hidden)]
 pub mod leadership;
 mod maintenance;
+#[doc(hidden)]
+pub mod otlp;
 pub mod producer;
 mod recycle;
 mod reload;
