@@ -24,6 +24,8 @@ pub use streamfleet_domain::job::{
     Settlement, SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState,
     Timestamp, TraceContext, TraceState, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
 };
+#[doc(hidden)]
+pub use streamfleet_domain::job::HandOver;
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, doubled,
     duration, end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved,

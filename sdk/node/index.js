@@ -667,12 +667,13 @@ function header(name, value) {
 
 function chained(jobs) {
   check(Array.isArray(jobs) && jobs.length <= MOST_THEN, () => `then must be an array of at most ${MOST_THEN} jobs`);
-  const chain = jobs.map(({ type, payload, onFailure, ...others }) => {
+  const chain = jobs.map(({ type, payload, onFailure, queue, ...others }) => {
     const [other] = Object.keys(others);
-    check(other === undefined, () => `a job in then may have type, payload and onFailure, but not '${other}'`);
+    check(other === undefined, () => `a job in then may have type, payload, onFailure and queue, but not '${other}'`);
     typed(type, 'the type of a job in then');
     if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
-    return { type, payload, on_failure: onFailure };
+    if (queue !== undefined) queued(queue);
+    return { type, payload, on_failure: onFailure, queue };
   });
   const text = checked(() => payloadJson(chain), 'then');
   check(Buffer.byteLength(text) <= MOST_THEN_BYTES, () => `then has more than ${MOST_THEN_BYTES} bytes`);

@@ -2,7 +2,7 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{BatchFollower, Due, NotAccepted};
-use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType};
+use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, QueueName};
 use crate::traces::Trace;
 
 /// The most members that one round trip names.
@@ -44,6 +44,13 @@ impl Submission {
             return Err(SubmitError::ChainTooLarge { bytes: chain.len() });
         }
         Ok(self.field("then", &chain))
+    }
+}
+
+impl Submission {
+    /// Notes the job whose end submits this one, which is in another queue.
+    pub(crate) fn submitted_by(self, parent: &JobId, queue: &QueueName) -> Self {
+        self.field("parent", &parent.to_string()).field("parent_queue", queue.as_str())
     }
 }
 

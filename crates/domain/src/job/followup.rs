@@ -6,7 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::task::CampaignTag;
-use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, TraceContext, TraceState};
+use super::hand_over::HandOver;
+use super::{
+    DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, QueueName, TraceContext, TraceState,
+};
 
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
@@ -56,12 +59,16 @@ pub struct ChainedJob {
     /// The type of the job that follows its death.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_failure: Option<String>,
+    /// The queue that it goes to, and with it those after it; otherwise that of the job before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueName>,
 }
 
 impl PartialEq for ChainedJob {
     fn eq(&self, other: &Self) -> bool {
         let raw = |link: &Self| link.payload.as_ref().map(|payload| payload.get().to_owned());
-        self.job_type == other.job_type && self.on_failure == other.on_failure && raw(self) == raw(other)
+        (&self.job_type, &self.on_failure, &self.queue) == (&other.job_type, &other.on_failure, &other.queue)
+            && raw(self) == raw(other)
     }
 }
 
@@ -123,7 +130,14 @@ impl ChainedJob {
         let payload = payload.map(RawValue::from_string).transpose();
         let payload =
             payload.map_err(|error| Malformed::new(format!("a payload in then is not JSON: {error}")))?;
-        Ok(Self { job_type: job_type.to_string(), payload, on_failure: None })
+        Ok(Self { job_type: job_type.to_string(), payload, on_failure: None, queue: None })
+    }
+
+    /// Sends it, and the jobs after it that name no queue themselves, to this queue. By default, a job goes to the queue of
+    /// the job before it.
+    #[must_use]
+    pub fn queue(self, queue: &QueueName) -> Self {
+        Self { queue: Some(queue.clone()), ..self }
     }
 }
 
@@ -144,6 +158,16 @@ impl ChainedJob {
     #[doc(hidden)]
     pub fn parts(&self) -> (&str, Option<&str>) {
         (&self.job_type, self.payload.as_deref().map(RawValue::get))
+    }
+
+    /// Returns the queue that it names.
+    #[doc(hidden)]
+    pub fn other_queue(&self) -> Option<&QueueName> {
+        self.queue.as_ref()
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.on_failure.as_deref()
     }
 }
 
@@ -178,6 +202,10 @@ impl FollowUps {
             End::Done(_) => {
                 let next = self.then.split_first().map(|(next, rest)| {
                     let payload = next.payload.as_ref().map_or(facts.as_str(), |payload| payload.get());
+                    if let Some(queue) = &next.queue {
+                        let order = HandOver::text(queue.as_str(), next, payload, (&job.id.to_string(), rest));
+                        return follower(HandOver::TYPE, &order, job, trace, &[("tracking", Some("all"))]);
+                    }
                     let rest = chain_text(rest);
                     let further = [("then", (!rest.is_empty()).then_some(rest.as_str()))];
                     let failure = [("on_failure", next.on_failure.as_deref())];
@@ -286,6 +314,9 @@ pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
         for name in std::iter::once(&link.job_type).chain(&link.on_failure) {
             name.parse::<JobType>().map_err(|error| wrong(error.to_string()))?;
         }
+        if link.job_type == HandOver::TYPE {
+            return Err(wrong(format!("the type {} is reserved; name a queue instead", HandOver::TYPE)));
+        }
     }
     Ok(links)
 }
@@ -362,6 +393,18 @@ mod tests {
     }
 
     #[test]
+    fn a_job_of_a_chain_that_names_a_queue_is_handed_over_with_the_rest() {
+        let then = r#"[{"type":"b","payload":{"x":1.50},"queue":"mail","on_failure":"d"},{"type":"c"}]"#;
+        let done = followers(&[("then", then)], End::Done(None));
+        let order = r#"{"queue":"mail","type":"b","payload":{"x":1.50},"then":[{"type":"c"}],"on_failure":"d","parent":"g7"}"#;
+        assert_eq!(done[0][..2], [pair("type", "streamfleet.handover"), pair("payload", order)]);
+        assert!(done[0].contains(&pair("tracking", "all")) && done.len() == 1, "{done:?}");
+        let facts = followers(&[("then", r#"[{"type":"b","queue":"mail"}]"#)], End::Done(None));
+        let payload = r#""payload":{"id":"g7","type":"gift.send","state":"done"}"#;
+        assert!(facts[0][1].1.contains(payload), "{facts:?}");
+    }
+
+    #[test]
     fn a_follower_gets_the_trace_and_its_state_if_they_keep_the_standard() {
         const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         let state = |parent: &str, state: &str| {
@@ -414,6 +457,8 @@ mod tests {
             ("then", "{}"),
             ("then", r#"[{"type":"A"}]"#),
             ("then", r#"[{"type":"a","paylod":1}]"#),
+            ("then", r#"[{"type":"a","queue":"No Queue"}]"#),
+            ("then", r#"[{"type":"streamfleet.handover","payload":{"queue":"mail"}}]"#),
             ("then", long.as_str()),
             ("batch", ""),
             ("unique", "a\nb"),

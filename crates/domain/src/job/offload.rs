@@ -168,6 +168,7 @@ const INLINE: [&[u8]; 51] = [
     b"on_success",
     b"on_failure",
     b"parent",
+    b"parent_queue",
     b"campaign",
     b"lane",
     b"room_gates",

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use streamfleet::job::{
-    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, TraceContext, TraceState, Tracking,
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, QueueName, State, Timestamp, TraceContext, TraceState, Tracking,
     UniqueKey,
 };
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
@@ -49,6 +49,11 @@ pub fn chain(text: &str) -> Result<Chain, String> {
 }
 
 impl Follow {
+    /// Returns the queues to which jobs of the chain are sent.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
+        self.then.iter().flat_map(|Chain(links)| links.iter().filter_map(ChainedJob::other_queue))
+    }
+
     fn of(self, mut submission: Submission) -> Result<Submission, SubmitError> {
         if let Some(job_type) = self.on_success {
             submission = submission.on_success(&job_type)?;
