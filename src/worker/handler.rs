@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -162,12 +163,14 @@ pub struct JobContext {
 pub(super) struct StepView {
     pub(super) name: StepName,
     pub(super) kind: StepKind,
-    /// Whether no other step has run in this attempt: until this one begins, nor has the attempt.
+    /// Whether no other step has run in this attempt, nor runs: until this one begins, nor has the attempt.
     pub(super) is_first: bool,
     /// The number of runs that counted before this one.
     pub(super) attempts: u32,
     /// Cancelled when the step is cut short.
     pub(super) token: CancellationToken,
+    /// Whether the handler knows, or may know, that the step is cut short.
+    pub(super) aware: Arc<AtomicBool>,
     /// The results of the steps that are done, as JSON.
     pub(super) results: Vec<(StepName, Bytes)>,
     /// The steps that must be done before it starts.
@@ -216,7 +219,18 @@ impl JobContext {
         let results =
             results.iter().map(|(step, json)| (parsed(step), Bytes::copy_from_slice(json.as_bytes())));
         let (results, after) = (results.collect(), after.iter().map(|step| parsed(step)).collect());
-        self.in_step(StepView { name, kind, is_first: true, attempts: 0, token, results, after, trace: None })
+        let aware = Arc::default();
+        self.in_step(StepView {
+            name,
+            kind,
+            is_first: true,
+            attempts: 0,
+            token,
+            aware,
+            results,
+            after,
+            trace: None,
+        })
     }
 
     /// Creates the context of a job that was not delivered.
@@ -272,7 +286,10 @@ impl JobContext {
 
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
-        self.delivery.held_lease.mark_unaware();
+        match &self.step {
+            Some(step) => step.aware.store(false, Ordering::Relaxed),
+            None => self.delivery.held_lease.mark_unaware(),
+        }
     }
 
     /// Returns true if nothing may begin the job before its worker has asked again: it has waited since it was asked about. A
@@ -389,8 +406,12 @@ impl JobContext {
     /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease
     /// is lost, or because somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
+        if let Some(step) = &self.step {
+            step.aware.store(true, Ordering::Relaxed);
+            return &step.token;
+        }
         self.delivery.held_lease.mark_aware();
-        self.step.as_ref().map_or_else(|| self.delivery.held_lease.token(), |step| &step.token)
+        self.delivery.held_lease.token()
     }
 
     /// Reports how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`.
