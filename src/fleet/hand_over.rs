@@ -28,7 +28,7 @@ pub(super) struct Carrier {
 #[derive(Serialize)]
 pub(super) struct HandedOver {
     queue: QueueName,
-    id: JobId,
+    id: String,
 }
 
 /// Until the other queue takes the job, it stays: neither failures nor lost workers end a hand-over.
@@ -53,7 +53,7 @@ impl Handler for Carrier {
         let broker = lock(&self.broker).clone().ok_or_else(|| JobError::retry("there is no connection yet"))?;
         let job = submission(order, &id, &context).map_err(JobError::fatal)?;
         match Producer::new(broker.queue(queue.clone())).submit(job).await {
-            Ok(id) => Ok(HandedOver { queue, id }),
+            Ok(id) => Ok(HandedOver { queue, id: id.to_string() }),
             Err(error) if may_pass(&error) => {
                 Err(JobError::retry(format!("the queue {queue} does not take the job now: {error}")))
             }

@@ -82,7 +82,7 @@ impl Series<'_> {
 
 impl Buckets {
     fn add(&mut self, part: &str, bound: Option<&str>, value: f64) {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are whole, and the cast saturates")]
+        // Counts are whole, and the cast saturates.
         let count = value as u64;
         match (part, bound) {
             ("_bucket", Some("+Inf")) => self.up_to.push(count),

@@ -49,8 +49,8 @@ impl Submission {
 
 impl Submission {
     /// Notes the job whose end submits this one, which is in another queue.
-    pub(crate) fn submitted_by(self, parent: &JobId, queue: &QueueName) -> Self {
-        self.field("parent", &parent.to_string()).field("parent_queue", queue.as_str())
+    pub(crate) fn submitted_by(self, parent: &str, queue: &QueueName) -> Self {
+        self.field("parent", parent).field("parent_queue", queue.as_str())
     }
 }
 

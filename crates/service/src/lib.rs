@@ -188,12 +188,17 @@ impl Process {
         if let Some(alerts) = alerts {
             alerts.stop().await;
         }
-        if let Some(exporting) = exporting {
-            exporting.close().await;
-        }
-        if let Some(pushing) = pushing {
-            pushing.close().await;
-        }
+        let exported = async {
+            if let Some(exporting) = exporting {
+                exporting.close().await;
+            }
+        };
+        let pushed = async {
+            if let Some(pushing) = pushing {
+                pushing.close().await;
+            }
+        };
+        tokio::join!(exported, pushed);
         stop.cancel();
         // It ends within half a second. A panic in it was already reported and affects nothing else.
         tokio::task::spawn_blocking(move || server_thread.map(JoinHandle::join)).await.ok();

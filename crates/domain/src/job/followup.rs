@@ -203,7 +203,7 @@ impl FollowUps {
                 let next = self.then.split_first().map(|(next, rest)| {
                     let payload = next.payload.as_ref().map_or(facts.as_str(), |payload| payload.get());
                     if let Some(queue) = &next.queue {
-                        let order = HandOver::text(queue.as_str(), next, payload, (&job.id.to_string(), rest));
+                        let order = HandOver::text(queue.as_str(), next, payload, (job.id.to_string().as_str(), rest));
                         return follower(HandOver::TYPE, &order, job, trace, &[("tracking", Some("all"))]);
                     }
                     let rest = chain_text(rest);

@@ -22,7 +22,7 @@ pub struct HandOver {
     /// The type of the job that follows its death.
     pub on_failure: Option<String>,
     /// The job whose end submits it.
-    pub parent: JobId,
+    pub parent: String,
 }
 
 #[derive(Serialize)]
@@ -48,8 +48,10 @@ impl HandOver {
     ///
     /// [`Malformed`] says what is wrong with it.
     pub fn read(payload: &[u8]) -> Result<Self, Malformed> {
-        serde_json::from_slice(payload)
-            .map_err(|error| Malformed::new(format!("the payload of a hand-over is invalid: {error}")))
+        let wrong = |why: String| Malformed::new(format!("the payload of a hand-over is invalid: {why}"));
+        let order: Self = serde_json::from_slice(payload).map_err(|error| wrong(error.to_string()))?;
+        order.parent.parse::<JobId>().map_err(|error| wrong(error.to_string()))?;
+        Ok(order)
     }
 
     /// Returns the id under which the job is accepted once: the same each time that this hand-over runs.
