@@ -33,11 +33,8 @@ pub(super) struct HandedOver {
 
 /// Until the other queue takes the job, it stays: neither failures nor lost workers end a hand-over.
 pub(super) fn policy() -> Policy {
-    let backoff = Backoff::Exponential {
-        base: Duration::from_secs(1),
-        factor: 2.0,
-        max: Duration::from_secs(60),
-    };
+    let backoff =
+        Backoff::Exponential { base: Duration::from_secs(1), factor: 2.0, max: Duration::from_secs(60) };
     let patient = Policy::default().max_attempts(u32::MAX).max_losses(u32::MAX).backoff(backoff);
     patient.timeout(Duration::from_secs(30)).tracking(Tracking::All)
 }
@@ -50,7 +47,8 @@ impl Handler for Carrier {
         let order = HandOver::read(&payload.0).map_err(JobError::fatal)?;
         let id = HandOver::accepted_as(context.queue(), context.id()).map_err(JobError::fatal)?;
         let queue = order.queue.clone();
-        let broker = lock(&self.broker).clone().ok_or_else(|| JobError::retry("there is no connection yet"))?;
+        let broker =
+            lock(&self.broker).clone().ok_or_else(|| JobError::retry("there is no connection yet"))?;
         let job = submission(order, &id, &context).map_err(JobError::fatal)?;
         match Producer::new(broker.queue(queue.clone())).submit(job).await {
             Ok(id) => Ok(HandedOver { queue, id: id.to_string() }),

@@ -26,7 +26,11 @@ impl Push {
     /// # Errors
     ///
     /// Never.
-    pub fn start(self, _read: impl Fn() -> String + Send + 'static, _events: Events) -> Result<Pushing, String> {
+    pub fn start(
+        self,
+        _read: impl Fn() -> String + Send + 'static,
+        _events: Events,
+    ) -> Result<Pushing, String> {
         match self {}
     }
 }

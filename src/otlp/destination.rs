@@ -207,7 +207,10 @@ mod tests {
     #[test]
     fn headers_of_a_variable_are_decoded_and_errors_do_not_show_them() {
         let good = listed("api-key=a%20b%3D, x-tenant = acme ,,x-tenant=last").unwrap();
-        assert_eq!((good.len(), &good["api-key"], &good["x-tenant"]), (2, &HeaderValue::from_static("a b="), &HeaderValue::from_static("last")));
+        assert_eq!(
+            (good.len(), &good["api-key"], &good["x-tenant"]),
+            (2, &HeaderValue::from_static("a b="), &HeaderValue::from_static("last"))
+        );
         assert!(listed("").unwrap().is_empty() && !format!("{good:?}").contains("a b"));
         for text in ["canary", "x=1,a b=canary", "x=1,y=canary%0a"] {
             let reason = listed(text).unwrap_err();

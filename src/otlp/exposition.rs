@@ -54,7 +54,9 @@ impl<'a> Family<'a> {
     fn add(&mut self, Sample { name, mut labels, value }: Sample<'a>) {
         let Some(part) = name.strip_prefix(self.name) else { return };
         match &mut self.series {
-            Series::Counter(points) | Series::Gauge(points) if part.is_empty() => points.push((labels, value)),
+            Series::Counter(points) | Series::Gauge(points) if part.is_empty() => {
+                points.push((labels, value))
+            }
             Series::Counter(_) | Series::Gauge(_) => {}
             Series::Histogram(points) => {
                 let bound = labels.iter().position(|(name, _)| *name == "le").map(|at| labels.remove(at).1);
@@ -188,7 +190,8 @@ mod tests {
         let text = "# TYPE h histogram\nh_bucket{q=\"a\",le=\"0.5\"} 1\nh_bucket{q=\"a\",le=\"+Inf\"} 3\nh_sum{q=\"a\"} 7.5\nh_count{q=\"a\"} 3\n\
                     h_bucket{q=\"b\",le=\"0.5\"} 0\nh_bucket{q=\"b\",le=\"+Inf\"} 0\nh_sum{q=\"b\"} 0\nh_count{q=\"b\"} 0\n";
         let families = read(text);
-        let buckets = |up_to: [u64; 2], sum, count| Buckets { bounds: vec![0.5], up_to: up_to.to_vec(), sum, count };
+        let buckets =
+            |up_to: [u64; 2], sum, count| Buckets { bounds: vec![0.5], up_to: up_to.to_vec(), sum, count };
         let label = |value: &'static str| vec![("q", Cow::from(value))];
         let want = vec![(label("a"), buckets([1, 3], 7.5, 3)), (label("b"), buckets([0, 0], 0.0, 0))];
         assert_eq!(families[0].series, Series::Histogram(want));

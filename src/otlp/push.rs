@@ -56,7 +56,11 @@ impl Push {
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn start(self, read: impl Fn() -> String + Send + 'static, events: Events) -> Result<Pushing, String> {
+    pub fn start(
+        self,
+        read: impl Fn() -> String + Send + 'static,
+        events: Events,
+    ) -> Result<Pushing, String> {
         let unable = |error: std::io::Error| format!("cannot start the thread that pushes metrics: {error}");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unable)?;
         let (stop, (ending, ended)) = (CancellationToken::new(), oneshot::channel());

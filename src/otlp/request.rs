@@ -43,17 +43,24 @@ impl Span {
         let cumulative = AggregationTemporality::Cumulative.into();
         let data = match series {
             Series::Counter(points) => {
-                let data_points = points.into_iter().map(|(labels, value)| self.number(&labels, value)).collect();
-                metric::Data::Sum(Sum { data_points, aggregation_temporality: cumulative, is_monotonic: true })
+                let data_points =
+                    points.into_iter().map(|(labels, value)| self.number(&labels, value)).collect();
+                metric::Data::Sum(Sum {
+                    data_points,
+                    aggregation_temporality: cumulative,
+                    is_monotonic: true,
+                })
             }
             Series::Gauge(points) => {
                 // What a gauge says holds now. It has no start.
                 let now = Self { start: 0, ..self };
-                let data_points = points.into_iter().map(|(labels, value)| now.number(&labels, value)).collect();
+                let data_points =
+                    points.into_iter().map(|(labels, value)| now.number(&labels, value)).collect();
                 metric::Data::Gauge(Gauge { data_points })
             }
             Series::Histogram(points) => {
-                let data_points = points.into_iter().map(|(labels, buckets)| self.histogram(&labels, buckets));
+                let data_points =
+                    points.into_iter().map(|(labels, buckets)| self.histogram(&labels, buckets));
                 let data_points = data_points.collect();
                 metric::Data::Histogram(Histogram { data_points, aggregation_temporality: cumulative })
             }
@@ -72,7 +79,11 @@ impl Span {
         }
     }
 
-    fn histogram(self, labels: &Labels<'_>, Buckets { bounds, up_to, sum, count }: Buckets) -> HistogramDataPoint {
+    fn histogram(
+        self,
+        labels: &Labels<'_>,
+        Buckets { bounds, up_to, sum, count }: Buckets,
+    ) -> HistogramDataPoint {
         let before = std::iter::once(0).chain(up_to.iter().copied());
         HistogramDataPoint {
             attributes: attributes(labels),
@@ -81,7 +92,11 @@ impl Span {
             count,
             sum: Some(sum),
             // OTLP counts each bucket for itself.
-            bucket_counts: up_to.iter().zip(before).map(|(up_to, before)| up_to.saturating_sub(before)).collect(),
+            bucket_counts: up_to
+                .iter()
+                .zip(before)
+                .map(|(up_to, before)| up_to.saturating_sub(before))
+                .collect(),
             explicit_bounds: bounds,
             ..Default::default()
         }
@@ -113,8 +128,13 @@ mod tests {
                     # TYPE h_bytes histogram\nh_bytes_bucket{le=\"1\"} 2\nh_bytes_bucket{le=\"4\"} 2\nh_bytes_bucket{le=\"+Inf\"} 5\nh_bytes_sum 40.5\nh_bytes_count 5\n";
         let request = request(text, Resource::default(), Span { start: 7, now: 9 });
         let metrics = &request.resource_metrics[0].scope_metrics[0].metrics;
-        let shown = |at: usize| (metrics[at].name.as_str(), metrics[at].unit.as_str(), metrics[at].description.as_str());
-        assert_eq!([shown(0), shown(1), shown(2)], [("a_total", "", "Things."), ("b_seconds", "s", ""), ("h_bytes", "By", "")]);
+        let shown = |at: usize| {
+            (metrics[at].name.as_str(), metrics[at].unit.as_str(), metrics[at].description.as_str())
+        };
+        assert_eq!(
+            [shown(0), shown(1), shown(2)],
+            [("a_total", "", "Things."), ("b_seconds", "s", ""), ("h_bytes", "By", "")]
+        );
         let Some(metric::Data::Sum(sum)) = &metrics[0].data else { panic!("{metrics:?}") };
         assert!(sum.is_monotonic && sum.aggregation_temporality == 2);
         let point = &sum.data_points[0];

@@ -75,7 +75,8 @@ impl Producer {
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
         self.check_payloads(std::slice::from_ref(&follow)).await?;
-        let follow = follow_up_fields(batch, follow, crate::traces::current().or_else(|| self.trace.clone()))?;
+        let follow =
+            follow_up_fields(batch, follow, crate::traces::current().or_else(|| self.trace.clone()))?;
         let send = || async { self.queue.batch_follower(follow.clone()).await.map_err(NotAccepted::from) };
         let follow = self.retry(send).await?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));

@@ -16,7 +16,9 @@ use super::limits::{Limits, SharedPermits};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
-use crate::job::{Failure, FailureKind, HandOver, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord};
+use crate::job::{
+    Failure, FailureKind, HandOver, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord,
+};
 use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.

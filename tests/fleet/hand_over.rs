@@ -50,12 +50,18 @@ async fn no_kill_of_a_worker_loses_a_chain_or_submits_its_next_job_twice() {
     for nth in 0..KILLS {
         // Each kill meets the fleet at another point of the work.
         let reached = (nth + 1) * CHAINS / (KILLS + 2);
-        until_async(&format!("{reached} jobs to be handed over"), SOON, async || accepted(&server) >= reached).await;
+        until_async(&format!("{reached} jobs to be handed over"), SOON, async || {
+            accepted(&server) >= reached
+        })
+        .await;
         let victim = &mut workers[nth % 2];
         victim.kill9();
         *victim = worker(&server);
     }
-    until_async("both queues to be at rest", SOON, async || is_at_rest(&orders).await && is_at_rest(&mail).await).await;
+    until_async("both queues to be at rest", SOON, async || {
+        is_at_rest(&orders).await && is_at_rest(&mail).await
+    })
+    .await;
     assert_eq!(accepted(&server), CHAINS);
     assert_eq!([orders.snapshot().await.unwrap().dead, mail.snapshot().await.unwrap().dead], [0, 0]);
     for worker in workers {

@@ -116,8 +116,7 @@ impl Process {
             Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;
         let push = telemetry.metrics.target(&telemetry.traces.service_name);
         let push = push.map(|target| Push::open(&target)).transpose();
-        let push =
-            push.map_err(|reason| Error::Configuration(format!("telemetry.metrics.{reason}")))?;
+        let push = push.map_err(|reason| Error::Configuration(format!("telemetry.metrics.{reason}")))?;
         let alerts = effective.alerts().map_err(|invalid| Error::Configuration(invalid.to_string()))?;
         let logs = logs::start(telemetry, traces.as_ref()).map_err(Error::Configuration)?;
         let builder = if traces.is_some() { builder.traced() } else { builder };

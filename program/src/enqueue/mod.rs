@@ -15,8 +15,7 @@ use bulk::BadLine;
 use refusal::not_submitted;
 pub(crate) use refusal::refused;
 use streamfleet::job::{
-    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, TraceState,
-    UniqueKey,
+    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, TraceState, UniqueKey,
 };
 use streamfleet::{Broker, Durability, Producer, Queue, UniqueMode, UniqueScope};
 use streamfleet_operations::submit::{self, Chain, Draft, Follow, Receipt, When};

@@ -253,7 +253,11 @@ fn jobs_inherit_a_valid_trace_of_the_submitting_program() {
     let state = |queue: &str| entry(&server, &format!("sf:{{{queue}}}:jobs")).remove("h.tracestate");
     let submit = |queue: &str, trace: &str, stdin: &str| {
         let args = ["enqueue", "--queue", queue, if stdin.is_empty() { "mail.send" } else { "--bulk" }];
-        let output = launch(&server, &args).env("TRACEPARENT", trace).env("TRACESTATE", "shop=1").stdin(stdin).output(SOON);
+        let output = launch(&server, &args)
+            .env("TRACEPARENT", trace)
+            .env("TRACESTATE", "shop=1")
+            .stdin(stdin)
+            .output(SOON);
         assert_eq!(output.code, Some(0), "{output:?}");
         entry(&server, &format!("sf:{{{queue}}}:jobs")).remove("traceparent")
     };
@@ -263,6 +267,7 @@ fn jobs_inherit_a_valid_trace_of_the_submitting_program() {
     assert_eq!(submit("broken", "00-ab-cd-01", ""), None);
     let own = format!("{{\"type\":\"a\",\"traceparent\":\"{TRACE}\",\"tracestate\":\"desk=2\"}}\n");
     assert_eq!(submit("own", "", &own).as_deref(), Some(TRACE.as_bytes()));
-    let want = [Some("shop=1"), Some("shop=1"), None, None, Some("desk=2")].map(|text| text.map(|text| text.as_bytes().to_vec()));
+    let want = [Some("shop=1"), Some("shop=1"), None, None, Some("desk=2")]
+        .map(|text| text.map(|text| text.as_bytes().to_vec()));
     assert_eq!(["one", "many", "none", "broken", "own"].map(state), want);
 }

@@ -20,7 +20,8 @@ use harness::wait::until_async;
 type Log = Arc<Mutex<Vec<(String, bool)>>>;
 
 /// What a step does between its begin and its end.
-type Act = dyn Fn(JobContext) -> futures_util::future::BoxFuture<'static, Result<Value, JobError>> + Send + Sync;
+type Act =
+    dyn Fn(JobContext) -> futures_util::future::BoxFuture<'static, Result<Value, JobError>> + Send + Sync;
 
 /// A handler of all steps, which notes when they begin and end.
 #[derive(Clone)]
@@ -108,7 +109,8 @@ async fn steps_that_are_ready_run_at_the_same_time() {
 async fn no_more_steps_run_at_once_than_may_and_by_default_that_is_one() {
     for (most, want) in [(None, 1), (Some(2), 2), (Some(99), 5)] {
         let scene = Scene::new().await;
-        let notes = if want == 1 { Notes::new(async |context| Ok(name_of(&context))) } else { meeting_up_to(want) };
+        let notes =
+            if want == 1 { Notes::new(async |context| Ok(name_of(&context))) } else { meeting_up_to(want) };
         let steps = autos(&notes, &["a", "b", "c", "d", "e"]);
         let steps = most.into_iter().fold(steps, StepsBuilder::concurrent).build().unwrap();
         let fleet = scene.fleet(quick(3), steps);
@@ -254,7 +256,8 @@ async fn each_step_that_runs_when_its_worker_dies_is_repeated_or_becomes_unknown
 async fn a_worker_that_stops_cuts_all_steps_short_and_says_so() {
     let scene = Scene::new().await;
     let hanging = Notes::new(async |_| std::future::pending().await);
-    let plan = |notes: &Notes| autos(notes, &["a", "b"]).once("c", notes.clone()).concurrent(3).build().unwrap();
+    let plan =
+        |notes: &Notes| autos(notes, &["a", "b"]).once("c", notes.clone()).concurrent(3).build().unwrap();
     let mut config = config(&scene.server.url());
     config.worker.drain_timeout = Duration::from_millis(100);
     let fleet = Scene::fleet_with(config, quick(3), plan(&hanging));
@@ -290,7 +293,8 @@ async fn ends_as_planned(scene: &Scene, seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let plan = random_plan(&mut random);
     let most = random.random_range(1..5);
-    let fails: BTreeMap<String, u32> = plan.iter().map(|(name, _, _, fails)| (name.clone(), *fails)).collect();
+    let fails: BTreeMap<String, u32> =
+        plan.iter().map(|(name, _, _, fails)| (name.clone(), *fails)).collect();
     let notes = Notes::new(move |context: JobContext| {
         let fails = fails[context.step().unwrap().as_str()];
         async move {
@@ -313,7 +317,10 @@ async fn ends_as_planned(scene: &Scene, seed: u64) {
     for (name, _, before, fails) in &plan {
         assert_eq!(notes.runs(name), *fails as usize + 1, "SEED={seed}: {name}");
         for earlier in before {
-            assert!(notes.place(earlier, false) < notes.place(name, true), "SEED={seed}: {name} before {earlier}");
+            assert!(
+                notes.place(earlier, false) < notes.place(name, true),
+                "SEED={seed}: {name} before {earlier}"
+            );
         }
     }
 }
@@ -321,7 +328,8 @@ async fn ends_as_planned(scene: &Scene, seed: u64) {
 #[tokio::test(flavor = "multi_thread")]
 async fn random_plans_run_each_step_as_often_as_needed_and_never_too_early() {
     let scene = Scene::new().await;
-    let first = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random::<u32>);
+    let first =
+        std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(rand::random::<u32>);
     println!("SEED={first}");
     for nth in 0..20 {
         ends_as_planned(&scene, u64::from(first) + nth).await;

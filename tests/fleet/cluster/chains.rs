@@ -24,11 +24,13 @@ async fn chains_wait_for_the_server_of_their_next_queue_and_each_job_is_accepted
         let warm = Submission::new("test").unwrap().id(format!("{name}-warm").parse().unwrap());
         Producer::new(broker.queue(name.parse().unwrap())).submit(warm).await.unwrap();
     }
-    until_async("all queues to be served", SOON, async || names.iter().all(|name| notes.has_served(name))).await;
+    until_async("all queues to be served", SOON, async || names.iter().all(|name| notes.has_served(name)))
+        .await;
     // The server of the first queue is away: what ends in the second one must wait.
     cluster.masters[0].freeze();
     let test = "test".parse().unwrap();
-    let next = |nth: usize| ChainedJob::new(&test, Some(nth.to_string())).unwrap().queue(&names[0].parse().unwrap());
+    let next =
+        |nth: usize| ChainedJob::new(&test, Some(nth.to_string())).unwrap().queue(&names[0].parse().unwrap());
     let producer = Producer::new(broker.queue(names[1].parse().unwrap()));
     for _ in 0..CHAINS {
         let job = Submission::new("test").unwrap().then(&[next(0)]).unwrap();
@@ -39,14 +41,16 @@ async fn chains_wait_for_the_server_of_their_next_queue_and_each_job_is_accepted
     // Only a job that a worker has read is running or delayed.
     until_async("the hand-overs to be tried", SOON, async || {
         let snapshot = source.snapshot().await;
-        snapshot.is_ok_and(|now| now.delayed > 0 && now.waiting() + now.running() + now.delayed == CHAINS as u64)
+        snapshot
+            .is_ok_and(|now| now.delayed > 0 && now.waiting() + now.running() + now.delayed == CHAINS as u64)
     })
     .await;
     assert!(ran(&format!("{}.", names[1])).is_empty());
     cluster.masters[0].thaw();
     until_async("the chains to end", SOON, async || {
         let snapshot = source.snapshot().await;
-        let at_rest = snapshot.is_ok_and(|snapshot| snapshot.waiting() + snapshot.running() + snapshot.delayed == 0);
+        let at_rest =
+            snapshot.is_ok_and(|snapshot| snapshot.waiting() + snapshot.running() + snapshot.delayed == 0);
         at_rest && ran(&format!("{}.", names[1])).len() >= CHAINS
     })
     .await;

@@ -69,7 +69,8 @@ fn pushed(push: &ExportMetricsServiceRequest) -> BTreeMap<String, f64> {
                     let (mut up_to, labels) = (0, labels(&point.attributes));
                     for (at, count) in point.bucket_counts.iter().enumerate() {
                         up_to += count;
-                        let bound = point.explicit_bounds.get(at).map_or_else(|| "+Inf".to_owned(), f64::to_string);
+                        let bound =
+                            point.explicit_bounds.get(at).map_or_else(|| "+Inf".to_owned(), f64::to_string);
                         let all = [labels.clone(), vec![format!("le=\"{bound}\"")]].concat().join(",");
                         values.insert(format!("{name}_bucket{{{all}}}"), up_to as f64);
                     }
@@ -148,7 +149,8 @@ async fn what_is_pushed_is_what_the_metrics_page_says() {
     })
     .await;
     let values = pushed(&last);
-    let succeeded = "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
+    let succeeded =
+        "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
     assert_eq!(values[succeeded], 7.0);
     assert_eq!(values["streamfleet_job_attempts_bucket{queue=\"default\",job_type=\"test\",le=\"1\"}"], 7.0);
     assert!(values.len() > 300, "{}", values.len());
@@ -168,7 +170,10 @@ async fn sums_are_cumulative_since_the_start_of_the_process_and_gauges_are_of_no
             let points = match data.as_ref().unwrap() {
                 metric::Data::Sum(sum) => {
                     assert!(sum.is_monotonic && sum.aggregation_temporality == 2, "{name}");
-                    sum.data_points.iter().map(|point| (point.start_time_unix_nano, point.time_unix_nano)).collect()
+                    sum.data_points
+                        .iter()
+                        .map(|point| (point.start_time_unix_nano, point.time_unix_nano))
+                        .collect()
                 }
                 metric::Data::Histogram(histogram) => {
                     assert_eq!(histogram.aggregation_temporality, 2, "{name}");
@@ -207,8 +212,10 @@ async fn a_collector_that_is_away_is_told_once_and_gets_the_sums_when_it_is_back
     until_async("three failed pushes", SOON, failed).await;
     let back = until_async("the port to be free", SOON, async || TcpListener::bind(port).ok()).await;
     let collector = collector_on(back, 200).await;
-    let succeeded = "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
-    let has_sums = async || pushes(&collector).await.last().is_some_and(|push| pushed(push)[succeeded] == 50.0);
+    let succeeded =
+        "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
+    let has_sums =
+        async || pushes(&collector).await.last().is_some_and(|push| pushed(push)[succeeded] == 50.0);
     until_async("the sums", SOON, has_sums).await;
     let accepted = "streamfleet_metric_pushes_total{result=\"accepted\"}";
     until_async("it to be counted", SOON, async || series(&address, accepted) > Some(0.0)).await;
@@ -229,7 +236,8 @@ async fn a_hanging_collector_holds_nothing_up() {
     let address = address(&worker);
     let (_connection, _) = tokio::task::spawn_blocking(move || silent.accept().unwrap()).await.unwrap();
     run_jobs(&server, 500).await;
-    let succeeded = "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
+    let succeeded =
+        "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
     until_async("them to be counted", SOON, async || series(&address, succeeded) == Some(500.0)).await;
     stop(&worker);
 }
@@ -247,7 +255,8 @@ async fn the_variables_of_opentelemetry_say_where_how_often_and_with_which_heade
     let worker = launch.start();
     let refused = "streamfleet_metric_pushes_total{result=\"refused\"}";
     let address = address(&worker);
-    until_async("two refusals", SOON, async || series(&address, refused).is_some_and(|count| count >= 2.0)).await;
+    until_async("two refusals", SOON, async || series(&address, refused).is_some_and(|count| count >= 2.0))
+        .await;
     let requests = collector.received_requests().await.unwrap();
     assert!(requests.iter().all(|request| request.headers["authorization"] == "Bearer canary"));
     let push = &pushes(&collector).await[0];
@@ -267,6 +276,7 @@ async fn the_last_values_are_pushed_when_a_worker_stops_also_without_a_listener(
     run_jobs(&server, 20).await;
     stop(&worker);
     let last = pushes(&collector).await.pop().unwrap();
-    let succeeded = "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
+    let succeeded =
+        "streamfleet_jobs_finished_total{queue=\"default\",job_type=\"test\",outcome=\"succeeded\"}";
     assert_eq!(pushed(&last)[succeeded], 20.0);
 }

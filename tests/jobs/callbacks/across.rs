@@ -66,7 +66,8 @@ async fn a_chain_goes_on_in_other_queues_and_comes_back() {
     let fields = ["payload", r#"{"say":1}"#, "then", then, "traceparent", TRACE, "h.tracestate", "shop=1"];
     let first = xadd(&scene, &fields);
     let (second, status) = next_of(&scene.queue, &first, &mail).await;
-    let said = |status: &Status| -> Value { serde_json::from_str(status.result.as_deref().unwrap()).unwrap() };
+    let said =
+        |status: &Status| -> Value { serde_json::from_str(status.result.as_deref().unwrap()).unwrap() };
     let want = |queue: &str, say: u8| json!({ "queue": queue, "say": say, "lane": "normal", "trace": TRACE, "state": "shop=1" });
     assert_eq!(said(&status), want("mail", 2));
     // A job that names no queue stays in that of the job before it.
@@ -88,14 +89,18 @@ async fn a_job_knows_the_queue_of_the_job_before_it_and_its_own_callbacks() {
     until_state(&scene.queue, &status.children[0], State::Done).await;
     // Nobody knows its type, so its fields stay where they can be read.
     let room = "sf:{mail}:room:unknown:dies";
-    let entry = until_async("the job to wait", SOON, async || match scene.server.cmd(&["XRANGE", room, "-", "+"]) {
-        redis::Value::Array(entries) => entries.into_iter().next(),
-        other => panic!("{other:?}"),
-    })
-    .await;
+    let entry =
+        until_async("the job to wait", SOON, async || match scene.server.cmd(&["XRANGE", room, "-", "+"]) {
+            redis::Value::Array(entries) => entries.into_iter().next(),
+            other => panic!("{other:?}"),
+        })
+        .await;
     let shown = format!("{entry:?}");
     for field in ["parent", &first.to_string(), "parent_queue", "default", "on_failure", "test"] {
-        assert!(shown.contains(&format!("{:?}", redis::Value::BulkString(field.as_bytes().to_vec()))), "{field}: {shown}");
+        assert!(
+            shown.contains(&format!("{:?}", redis::Value::BulkString(field.as_bytes().to_vec()))),
+            "{field}: {shown}"
+        );
     }
     fleet.stop().await;
 }
@@ -106,7 +111,10 @@ async fn a_job_whose_acceptance_is_not_answered_is_accepted_once() {
     let mail = beside(&scene, "mail").await;
     let fleet = start(config(&scene, QueueConfig::default()), acts.clone());
     let then = r#"[{"type":"test","queue":"mail"}]"#;
-    until_async("the queues to be served", SOON, async || mail.snapshot().await.is_ok_and(|queue| queue.consumers > 0)).await;
+    until_async("the queues to be served", SOON, async || {
+        mail.snapshot().await.is_ok_and(|queue| queue.consumers > 0)
+    })
+    .await;
     // The first script that has the record of the second job is the one that submits it.
     scene.proxy.set(Mode::drop_reply_to("sf:{mail}:job:default.", 1));
     let first = xadd(&scene, &["payload", "{}", "then", then]);
@@ -129,7 +137,8 @@ async fn a_hand_over_that_runs_again_finds_the_job() {
     // As if its worker had died before Redis took the end: the same entry again.
     let own = status.children[0].to_string();
     let order = format!(r#"{{"queue":"mail","type":"test","payload":1,"parent":"{first}"}}"#);
-    let again = ["XADD", "sf:{default}:jobs", "*", "type", "streamfleet.handover", "id", &own, "payload", &order];
+    let again =
+        ["XADD", "sf:{default}:jobs", "*", "type", "streamfleet.handover", "id", &own, "payload", &order];
     scene.server.cmd(&again);
     scene.until_at_rest().await;
     fleet.stop().await;
@@ -144,7 +153,8 @@ async fn a_full_queue_lets_a_chain_wait_and_nothing_is_lost() {
     let blocked = Producer::new(mail.clone()).submit(filler.delay(Duration::from_secs(3600))).await.unwrap();
     let fleet = start(config(&scene, QueueConfig::default().max_depth(1)), acts.clone());
     until_async("the limit to hold", SOON, async || {
-        let more = Submission::new("other").unwrap().delay(Duration::from_secs(3600)).id("more".parse().unwrap());
+        let more =
+            Submission::new("other").unwrap().delay(Duration::from_secs(3600)).id("more".parse().unwrap());
         Producer::new(mail.clone()).submit(more).await.is_err()
     })
     .await;
@@ -161,13 +171,25 @@ async fn a_full_queue_lets_a_chain_wait_and_nothing_is_lost() {
 async fn a_hand_over_that_can_never_succeed_is_a_dead_letter() {
     let scene = Scene::new().await;
     let fleet = start(config(&scene, QueueConfig::default()), Acts::well());
-    let orders = [r#"{"queue":"No","type":"test","payload":1,"parent":"a"}"#, r#"{"queue":"mail","type":"No","payload":1,"parent":"a"}"#];
+    let orders = [
+        r#"{"queue":"No","type":"test","payload":1,"parent":"a"}"#,
+        r#"{"queue":"mail","type":"No","payload":1,"parent":"a"}"#,
+    ];
     for order in orders {
-        scene.server.cmd(&["XADD", "sf:{default}:jobs", "*", "type", "streamfleet.handover", "payload", order]);
+        scene.server.cmd(&[
+            "XADD",
+            "sf:{default}:jobs",
+            "*",
+            "type",
+            "streamfleet.handover",
+            "payload",
+            order,
+        ]);
     }
     scene.until_at_rest().await;
     let letters = scene.queue.dead_letters().page(None, 10).await.unwrap();
-    let mut errors: Vec<_> = letters.iter().map(|letter| (letter.text("dead_reason"), letter.text("dead_error"))).collect();
+    let mut errors: Vec<_> =
+        letters.iter().map(|letter| (letter.text("dead_reason"), letter.text("dead_error"))).collect();
     errors.sort();
     assert!(errors.iter().all(|(reason, _)| reason == "fatal") && errors.len() == 2, "{errors:?}");
     assert!(errors[0].1.contains("job type \"No\"") && errors[1].1.contains("queue"), "{errors:?}");

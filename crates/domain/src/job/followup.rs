@@ -5,11 +5,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::task::CampaignTag;
 use super::hand_over::HandOver;
-use super::{
-    DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, QueueName, TraceContext, TraceState,
-};
+use super::task::CampaignTag;
+use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, QueueName, TraceContext, TraceState};
 
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
@@ -203,7 +201,12 @@ impl FollowUps {
                 let next = self.then.split_first().map(|(next, rest)| {
                     let payload = next.payload.as_ref().map_or(facts.as_str(), |payload| payload.get());
                     if let Some(queue) = &next.queue {
-                        let order = HandOver::text(queue.as_str(), next, payload, (job.id.to_string().as_str(), rest));
+                        let order = HandOver::text(
+                            queue.as_str(),
+                            next,
+                            payload,
+                            (job.id.to_string().as_str(), rest),
+                        );
                         return follower(HandOver::TYPE, &order, job, trace, &[("tracking", Some("all"))]);
                     }
                     let rest = chain_text(rest);
@@ -413,7 +416,8 @@ mod tests {
             let attempt = TraceContext::parse(PARENT.replace("b7ad", "c8be").as_bytes());
             let next = job.follow_ups.as_ref().unwrap();
             let next = next.follow(&job, CarriedTrace::of(&envelope, attempt.as_ref()), End::Done(None));
-            let text = |name: &[u8]| next[0].get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
+            let text =
+                |name: &[u8]| next[0].get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
             (text(b"traceparent").unwrap().contains("-c8be"), text(b"h.tracestate"))
         };
         assert_eq!(state(PARENT, "a=1"), (true, Some("a=1".to_owned())));

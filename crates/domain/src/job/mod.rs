@@ -71,12 +71,12 @@ pub use envelope::{Envelope, Malformed};
 pub use error_rules::ErrorRules;
 pub use fair::FairShare;
 pub use fingerprint::fingerprint;
-pub use followup::{CarriedTrace, callback_of_type};
-pub use hand_over::HandOver;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
+pub use followup::{CarriedTrace, callback_of_type};
 pub use gate::written_limits;
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use generation::Generation;
+pub use hand_over::HandOver;
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
     SinkName, StepName,

@@ -7,7 +7,8 @@ use crate::attempt::taken::TakenJob;
 use crate::client::keys::Keys;
 use crate::job::task::CampaignTag;
 use crate::job::{
-    CarriedTrace, DeadReason, End, Envelope, FollowUps, Generation, Lane, Policy, callback_of_type, fingerprint,
+    CarriedTrace, DeadReason, End, Envelope, FollowUps, Generation, Lane, Policy, callback_of_type,
+    fingerprint,
 };
 
 /// The script's keys and arguments for what a job's end triggers.

@@ -217,7 +217,8 @@ fn report(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> JobStep {
 fn beside(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> Vec<String> {
     let Some((begun, ended)) = last_run(steps, step) else { return Vec::new() };
     let others = plan.steps().iter().filter(|other| other.name != step.name);
-    let overlaps = |other: &&PlannedStep| last_run(steps, other).is_some_and(|(from, to)| from < ended && begun < to);
+    let overlaps =
+        |other: &&PlannedStep| last_run(steps, other).is_some_and(|(from, to)| from < ended && begun < to);
     others.filter(overlaps).map(|other| other.name.to_string()).collect()
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use streamfleet::job::{
-    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, QueueName, State, Timestamp, TraceContext, TraceState, Tracking,
-    UniqueKey,
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, QueueName, State, Timestamp, TraceContext,
+    TraceState, Tracking, UniqueKey,
 };
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 use streamfleet_engine::admin::unpacked;

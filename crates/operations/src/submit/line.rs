@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::job::{Encoding, HandOver, InvalidName, JobType, Lane, Priority, Timestamp, TraceContext, TraceState, UniqueKey};
+use streamfleet::job::{
+    Encoding, HandOver, InvalidName, JobType, Lane, Priority, Timestamp, TraceContext, TraceState, UniqueKey,
+};
 use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
 
 use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
@@ -217,7 +219,10 @@ impl Line<'_> {
         }
         // It would take a job to any queue, whoever submits it.
         if self.job_type == HandOver::TYPE {
-            return Err(Invalid::key("type", format!("the type {} is reserved: use then with a queue", HandOver::TYPE)));
+            return Err(Invalid::key(
+                "type",
+                format!("the type {} is reserved: use then with a queue", HandOver::TYPE),
+            ));
         }
         let encoding = match self.encoding.as_deref() {
             None => Encoding::default(),

@@ -154,7 +154,8 @@ impl TypeSection {
 impl Joined for TypeSection {
     type Part = Policy;
 
-    const OWN: &'static [&'static str] = &["handler", "steps", "concurrent_steps", "alert", "limits", "payload_schema"];
+    const OWN: &'static [&'static str] =
+        &["handler", "steps", "concurrent_steps", "alert", "limits", "payload_schema"];
 
     fn part(&mut self) -> &mut Self::Part {
         &mut self.policy

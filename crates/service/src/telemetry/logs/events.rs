@@ -8,7 +8,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::job::{PoolName, QueueName};
 use streamfleet::event::{
-    AlertEvent, Ending, Event, Finished, PoolEnding, ProgramEvent, PushResult, QueueEvent, RedisEvent, ReportEvent,
+    AlertEvent, Ending, Event, Finished, PoolEnding, ProgramEvent, PushResult, QueueEvent, RedisEvent,
+    ReportEvent,
 };
 
 /// Lines per second about Redis, and about fences and leases: one line is enough.

@@ -10,8 +10,8 @@ use streamfleet_operations::submit::{self, Invalid, NewJob, Opened, read_draft};
 
 use super::key::check_own_id;
 use super::{check_chain, target_of};
-use crate::console::api::failure::{redis, refused};
 use crate::console::access::Person;
+use crate::console::api::failure::{redis, refused};
 use crate::console::api::{Answer, Call, JsonBody, Problem};
 
 /// The jobs of a batch.

@@ -24,8 +24,8 @@ use super::failure::{invalid, redis, refused_as};
 use super::weight::hold_decoded;
 use super::work_limits::Work;
 use super::{Call, Problem, QueryParams, Routes, json_body, link, operations, query};
-use crate::console::app_state::AppState;
 use crate::console::access::{Person, Role};
+use crate::console::app_state::AppState;
 use crate::enqueue::{self, WaitReport};
 
 /// What the answer has: the job that was submitted, or, after a wait, how it ended.
@@ -130,12 +130,7 @@ struct One {
 }
 
 impl One {
-    async fn read(
-        call: &Call,
-        queue: Queue,
-        origin: Option<&Origin>,
-        body: &[u8],
-    ) -> Result<Self, Problem> {
+    async fn read(call: &Call, queue: Queue, origin: Option<&Origin>, body: &[u8]) -> Result<Self, Problem> {
         let app = &call.app;
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
