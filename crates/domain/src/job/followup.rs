@@ -86,7 +86,7 @@ impl<'a> CarriedTrace<'a> {
         Self { parent, state: TraceState::carried(envelope) }
     }
 
-    fn fields(&self) -> impl Iterator<Item = (&'static str, &'a [u8])> {
+    fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
         let state = self.state.map(|state| (TraceState::FIELD, state.as_bytes()));
         self.parent.map(|parent| ("traceparent", parent)).into_iter().chain(state)
     }
