@@ -71,6 +71,7 @@ impl PartialEq for ChainedJob {
 }
 
 /// The trace that the jobs which follow another one belong to.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CarriedTrace<'a> {
     /// A `traceparent`.

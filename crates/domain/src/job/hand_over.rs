@@ -1,5 +1,5 @@
 //! The job that takes the next one of a chain to another queue. The script that ends a job may only touch the keys of its own
-//! queue, so it appends this job there, and whoever runs it submits the other.
+//! queue, so it appends this job there, and the worker that runs it submits the other.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use super::{ChainedJob, JobId, Malformed, QueueName};
 
 /// What a job of the type [`HandOver::TYPE`] has as its payload. Fields that are unknown come from later versions.
+#[doc(hidden)]
 #[derive(Debug, Clone, Deserialize)]
 pub struct HandOver {
     /// The queue that the job goes to.

@@ -217,7 +217,7 @@ impl Line<'_> {
         ] {
             name.map(str::parse::<JobType>).transpose().map_err(|error| Invalid::key(key, error))?;
         }
-        // It would take a job to any queue, whoever submits it.
+        // It would take a job to any queue, without the right to submit there.
         if self.job_type == HandOver::TYPE {
             return Err(Invalid::key(
                 "type",
