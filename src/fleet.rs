@@ -451,7 +451,7 @@ impl Builder {
             self.registry.pools_down = Some(Arc::new(move || own.iter().filter_map(Pool::down).collect()));
         }
         let connected = Connected::default();
-        self.registry.hand_over_by(hand_over::policy(), Carrier { broker: Arc::clone(&connected) });
+        self.registry.hand_over_by(hand_over::policy(), Carrier::new(Arc::clone(&connected)));
         Fleet {
             connected,
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),

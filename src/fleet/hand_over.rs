@@ -1,8 +1,9 @@
 //! Takes the next job of a chain to another queue: submits it there under an id that is accepted once. If this process dies
 //! before Redis has taken the end of the hand-over, another one repeats it, and finds the job.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -16,12 +17,58 @@ use crate::{Producer, Submission, SubmitError};
 /// away in between.
 const REMEMBERED: Duration = Duration::from_secs(7 * 24 * 3600);
 
+/// A queue whose server did not answer is left alone for this long …
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// … and while one hand-over tries it, at most for as long as that may run.
+const TRIAL: Duration = Duration::from_secs(30);
+
+/// The most queues that are remembered as away.
+const MAX_AWAY: usize = 1000;
+
 /// Where the connection to Redis is, once there is one.
 pub(super) type Connected = Arc<Mutex<Option<Broker>>>;
 
 /// The handler of these jobs.
 pub(super) struct Carrier {
-    pub(super) broker: Connected,
+    broker: Connected,
+    away: Away,
+}
+
+impl Carrier {
+    /// Returns a handler that submits over this connection.
+    pub(super) fn new(broker: Connected) -> Self {
+        Self { broker, away: Away::default() }
+    }
+}
+
+/// The queues whose servers did not answer a moment ago, each with the time until which it is left alone. Only one hand-over at
+/// a time tries such a queue: otherwise all slots would soon wait for a server that is away.
+#[derive(Default)]
+struct Away(Mutex<HashMap<QueueName, Instant>>);
+
+impl Away {
+    /// Returns for how long a queue has to be left alone; `None` if the caller may try it.
+    fn wait(&self, queue: &QueueName, now: Instant) -> Option<Duration> {
+        let mut queues = lock(&self.0);
+        let until = queues.get_mut(queue)?;
+        let left = until.saturating_duration_since(now);
+        if left.is_zero() {
+            *until = now + TRIAL;
+            return None;
+        }
+        Some(left)
+    }
+
+    /// Notes whether the server of a queue has answered.
+    fn note(&self, queue: &QueueName, answers: bool, now: Instant) {
+        let mut queues = lock(&self.0);
+        if answers {
+            queues.remove(queue);
+        } else if queues.len() < MAX_AWAY || queues.contains_key(queue) {
+            queues.insert(queue.clone(), now + PAUSE);
+        }
+    }
 }
 
 /// The result of a hand-over.
@@ -36,7 +83,7 @@ pub(super) fn policy() -> Policy {
     let backoff =
         Backoff::Exponential { base: Duration::from_secs(1), factor: 2.0, max: Duration::from_secs(60) };
     let patient = Policy::default().max_attempts(u32::MAX).max_losses(u32::MAX).backoff(backoff);
-    patient.timeout(Duration::from_secs(30)).tracking(Tracking::All)
+    patient.timeout(TRIAL).tracking(Tracking::All)
 }
 
 impl Handler for Carrier {
@@ -50,10 +97,16 @@ impl Handler for Carrier {
         let broker =
             lock(&self.broker).clone().ok_or_else(|| JobError::retry("there is no connection yet"))?;
         let job = submission(order, &id, &context).map_err(JobError::fatal)?;
-        match Producer::new(broker.queue(queue.clone())).submit(job).await {
+        if let Some(left) = self.away.wait(&queue, Instant::now()) {
+            let why = format!("the queue {queue} does not take jobs now: its server did not answer");
+            return Err(JobError::retry_after(left, why));
+        }
+        let answer = Producer::new(broker.queue(queue.clone())).submit(job).await;
+        self.away.note(&queue, !matches!(answer, Err(SubmitError::Broker(_))), Instant::now());
+        match answer {
             Ok(id) => Ok(HandedOver { queue, id: id.to_string() }),
             Err(error) if may_pass(&error) => {
-                Err(JobError::retry(format!("the queue {queue} does not take the job now: {error}")))
+                Err(JobError::retry(format!("the queue {queue} does not take jobs now: {error}")))
             }
             Err(error) => Err(JobError::fatal(format!("the queue {queue} can never take the job: {error}"))),
         }
@@ -83,4 +136,35 @@ fn submission(order: HandOver, id: &JobId, context: &JobContext) -> Result<Submi
 /// Returns true if waiting, or a person who repairs the server, can help.
 fn may_pass(error: &SubmitError) -> bool {
     matches!(error, SubmitError::Broker(_) | SubmitError::Full { .. } | SubmitError::Unconfirmed { .. })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_hand_over_at_a_time_tries_a_queue_whose_server_is_away() {
+        let (away, now) = (Away::default(), Instant::now());
+        let [mail, other]: [QueueName; 2] = ["mail", "other"].map(|name| name.parse().unwrap());
+        assert_eq!(away.wait(&mail, now), None);
+        away.note(&mail, false, now);
+        assert_eq!((away.wait(&mail, now), away.wait(&other, now)), (Some(PAUSE), None));
+        assert_eq!(away.wait(&mail, now + PAUSE), None, "this one tries");
+        assert_eq!(away.wait(&mail, now + PAUSE), Some(TRIAL), "the others wait");
+        assert_eq!(away.wait(&mail, now + PAUSE + TRIAL), None, "the first one was cut short");
+        away.note(&mail, true, now);
+        assert_eq!(away.wait(&mail, now), None);
+        assert_eq!(away.wait(&mail, now), None);
+    }
+
+    #[test]
+    fn only_so_many_queues_are_remembered() {
+        let (away, now) = (Away::default(), Instant::now());
+        for nth in 0..MAX_AWAY + 5 {
+            away.note(&format!("q{nth}").parse().unwrap(), false, now);
+        }
+        assert_eq!(lock(&away.0).len(), MAX_AWAY);
+        away.note(&"q0".parse().unwrap(), false, now + PAUSE);
+        assert_eq!(away.wait(&"q0".parse().unwrap(), now + PAUSE), Some(PAUSE));
+    }
 }

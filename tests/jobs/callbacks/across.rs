@@ -161,7 +161,7 @@ async fn a_full_queue_lets_a_chain_wait_and_nothing_is_lost() {
     let first = xadd(&scene, &["payload", "{}", "then", r#"[{"type":"test","queue":"mail"}]"#]);
     let status = until_state(&scene.queue, &first, State::Done).await;
     let waits = until_state(&scene.queue, &status.children[0], State::Retrying).await;
-    assert!(waits.error.unwrap().starts_with("the queue mail does not take the job now: "));
+    assert!(waits.error.unwrap().starts_with("the queue mail does not take jobs now: "));
     assert!(mail.cancel(&blocked, "ann", LONG).await.is_ok());
     next_of(&scene.queue, &first, &mail).await;
     fleet.stop().await;
