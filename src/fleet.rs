@@ -2,6 +2,7 @@
 
 mod config;
 mod ending;
+mod hand_over;
 mod name;
 mod origin;
 mod pools;
@@ -15,9 +16,11 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 pub use self::config::Config;
+use self::hand_over::{Carrier, Connected};
 use self::pools::Pools;
 use self::version::warn_of_version;
 use crate::autoscale::Autoscale;
+use crate::broker::mutex::lock;
 use crate::broker::{self, Broker};
 use crate::cron::{Entry, Source};
 use crate::event::{Event, Events, RedisEvent};
@@ -70,6 +73,7 @@ pub struct Fleet {
     consumer: ConsumerName,
     probe: Probe,
     scale: Autoscale,
+    connected: Connected,
 }
 
 impl Fleet {
@@ -275,6 +279,7 @@ impl Fleet {
 
     async fn start_on(&self, broker: Broker, events: &Events) -> Result<Worker, broker::Error> {
         let (consumer, registry) = (self.consumer.clone(), Arc::clone(&self.registry));
+        *lock(&self.connected) = Some(broker.clone());
         Worker::start(broker, consumer, &self.config.worker, registry, events.clone(), self.tracer).await
     }
 }
@@ -445,7 +450,10 @@ impl Builder {
             let own = pools.clone();
             self.registry.pools_down = Some(Arc::new(move || own.iter().filter_map(Pool::down).collect()));
         }
+        let connected = Connected::default();
+        self.registry.hand_over_by(hand_over::policy(), Carrier::new(Arc::clone(&connected)));
         Fleet {
+            connected,
             scale: Autoscale::new(self.config.worker.queues.keys().cloned()),
             config: self.config,
             registry: Arc::new(self.registry),

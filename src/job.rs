@@ -15,6 +15,8 @@
 //!                        └───── ack ──────► done
 //! ```
 
+#[doc(hidden)]
+pub use streamfleet_domain::job::HandOver;
 pub use streamfleet_domain::job::{
     Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
     Deferral, Encoding, End, EntryId, Envelope, ErrorRules, Failure, FailureKind, FairShare, FollowUps,
@@ -22,7 +24,8 @@ pub use streamfleet_domain::job::{
     Lane, Ledger, Limits, Malformed, Namespace, Next, OutOfBounds, Outcome, Parking, PayloadProblem, Plan,
     PlanError, PlannedStep, Policy, PoolName, Priority, QueueName, Rate, Retry, Rule, RuleAction, Rules,
     Settlement, SinkName, Standing, State, StepError, StepKind, StepLimits, StepName, StepRecord, StepState,
-    Timestamp, TraceContext, Tracking, Undecidable, UniqueKey, Verdict, format_duration, parse_duration,
+    Timestamp, TraceContext, TraceState, Tracking, Undecidable, UniqueKey, Verdict, format_duration,
+    parse_duration,
 };
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, doubled,

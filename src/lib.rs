@@ -94,6 +94,8 @@ pub mod leadership;
 mod maintenance;
 #[doc(hidden)]
 pub mod nudges;
+#[doc(hidden)]
+pub mod otlp;
 pub mod producer;
 mod recycle;
 mod reload;

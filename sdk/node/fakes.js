@@ -173,7 +173,7 @@ module.exports = ({ FIELDS, Gone, Job, NotEnded, Status, Worker, ...own }) => {
       const name = state === 'done' ? options.onSuccess : options.onFailure;
       if (name !== undefined) await this[TAKE](name, facts, { queue });
       const [next, ...then] = state === 'done' ? (options.then ?? []) : [];
-      if (next !== undefined) await this[TAKE](next.type, next.payload ?? facts, { queue, onFailure: next.onFailure, ...(then.length > 0 && { then }) });
+      if (next !== undefined) await this[TAKE](next.type, next.payload ?? facts, { queue: next.queue ?? queue, onFailure: next.onFailure, ...(then.length > 0 && { then }) });
     }
   }
 

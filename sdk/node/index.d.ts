@@ -41,7 +41,13 @@ export interface JobOptions {
   /** The type of a job that is submitted when this one dies. */
   onFailure?: string;
   /** Jobs that follow one after the other. */
-  then?: { type: string; payload?: unknown; onFailure?: string }[];
+  then?: {
+    type: string;
+    payload?: unknown;
+    onFailure?: string;
+    /** The queue that it goes to, and with it those after it; otherwise that of the job before it. */
+    queue?: string;
+  }[];
   /** The batch that this job belongs to, which `Http.batch` or `Cli.batch` has opened. */
   batch?: string;
   /** The W3C trace context. By default, that of the active span of OpenTelemetry, or of the job whose handler submits this one. */

@@ -613,8 +613,9 @@ function submission(type, payload, options) {
   add('then', 'then', chained);
   add('batch', 'batch', (name) => named(name, 'batch', 100));
   add('traceparent', 'traceparent', (value) => named(value, 'traceparent', 128));
-  // The wire has no field for it, but every handler gets the headers.
-  if (given('tracestate')) fields.push(...header('tracestate', options.tracestate));
+  // It travels as a header. One that breaks the standard is left out, as the standard says.
+  const state = trace.tracestate(options.tracestate);
+  if (state !== undefined) fields.push(...header('tracestate', state));
   for (const [name, value] of Object.entries(options.headers ?? {})) fields.push(...header(name, value));
   // Texts are waiting, running, or a length.
   const scope = typeof options.uniqueScope === 'number' ? `${checked(() => lengthMs(options.uniqueScope, 'uniqueScope'))}ms` : options.uniqueScope;
@@ -666,12 +667,13 @@ function header(name, value) {
 
 function chained(jobs) {
   check(Array.isArray(jobs) && jobs.length <= MOST_THEN, () => `then must be an array of at most ${MOST_THEN} jobs`);
-  const chain = jobs.map(({ type, payload, onFailure, ...others }) => {
+  const chain = jobs.map(({ type, payload, onFailure, queue, ...others }) => {
     const [other] = Object.keys(others);
-    check(other === undefined, () => `a job in then may have type, payload and onFailure, but not '${other}'`);
+    check(other === undefined, () => `a job in then may have type, payload, onFailure and queue, but not '${other}'`);
     typed(type, 'the type of a job in then');
     if (onFailure !== undefined) typed(onFailure, 'onFailure of a job in then');
-    return { type, payload, on_failure: onFailure };
+    if (queue !== undefined) queued(queue);
+    return { type, payload, on_failure: onFailure, queue };
   });
   const text = checked(() => payloadJson(chain), 'then');
   check(Buffer.byteLength(text) <= MOST_THEN_BYTES, () => `then has more than ${MOST_THEN_BYTES} bytes`);
@@ -1441,7 +1443,7 @@ class Job {
     this.results = options.results ?? {};
     this.fence = options.fence ?? this.message.fence;
     this.traceparent = this.message.traceparent;
-    this.tracestate = this.headers.tracestate;
+    this.tracestate = trace.tracestate(this.headers.tracestate);
     this.#deadline = options.timeout === undefined ? Infinity : performance.now() + options.timeout;
     this.#output = options[INTERNAL];
   }

@@ -6,6 +6,19 @@
 
 const API = Symbol.for('opentelemetry.js.api.1');
 const NAMES = ['traceparent', 'tracestate'];
+/** The W3C standard: a member of a `tracestate`, and the most characters and members of one. */
+const MEMBER = /^([a-z0-9][a-z0-9_\-*/@]{0,255})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
+const MOST_CHARACTERS = 512;
+const MOST_MEMBERS = 32;
+
+/** A `tracestate` that keeps the standard. Another one is left out as a whole: undefined. */
+function tracestate(text) {
+  if (typeof text !== 'string' || text.length > MOST_CHARACTERS) return undefined;
+  const members = text.split(',').map((member) => member.replace(/^[ \t]+|[ \t]+$/g, '')).filter((member) => member !== '');
+  const keys = members.map((member) => MEMBER.exec(member)?.[1]);
+  const holds = members.length > 0 && members.length <= MOST_MEMBERS && !keys.includes(undefined) && new Set(keys).size === keys.length;
+  return holds ? text : undefined;
+}
 
 const SETTER = {
   set: (carrier, name, value) => {
@@ -27,6 +40,7 @@ function traced(options, job) {
     if (typeof job?.traceparent !== 'string') return options;
     Object.assign(carrier, { traceparent: job.traceparent, tracestate: job.tracestate });
   }
+  carrier.tracestate = tracestate(carrier.tracestate);
   return { ...options, ...Object.fromEntries(NAMES.filter((name) => carrier[name]).map((name) => [name, carrier[name]])) };
 }
 
@@ -39,4 +53,4 @@ function continued(job, run) {
   return context.with(propagation.extract(context.active(), carrier, GETTER), run);
 }
 
-module.exports = { traced, continued };
+module.exports = { traced, continued, tracestate };

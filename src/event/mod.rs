@@ -21,7 +21,7 @@ pub use finished::Finished;
 pub use program::{ChildEnding, PoolEnding, ProgramEvent};
 pub use queue::QueueEvent;
 pub use redis::RedisEvent;
-pub use report::{HookFailure, Recipient, ReportEvent, SpanLoss};
+pub use report::{HookFailure, PushResult, Recipient, ReportEvent, SpanLoss};
 
 use crate::job::{FailureKind, JobId, JobType, QueueName};
 

@@ -38,6 +38,28 @@ pub enum ReportEvent<'a> {
         /// Why, for people.
         why: &'a str,
     },
+    /// The metrics of this process were pushed to a collector, or were not. This changes nothing for any job.
+    MetricsPushed {
+        /// What became of them.
+        result: PushResult,
+        /// How many pushes in a row have failed, with this one if it did, or before it.
+        failures: u64,
+        /// Why it failed, for people.
+        why: &'a str,
+    },
+}
+
+variants! {
+    /// What became of metrics that were pushed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum PushResult {
+        /// The collector has taken them.
+        Accepted = "accepted",
+        /// The collector refused them, or some of them.
+        Refused = "refused",
+        /// The collector did not answer, or cannot take them now.
+        Unreachable = "unreachable",
+    }
 }
 
 variants! {

@@ -2,7 +2,8 @@
 
 use super::{Producer, Submission, SubmitError};
 use crate::broker::{BatchFollower, Due, NotAccepted};
-use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, TraceContext};
+use crate::job::{BatchId, ChainedJob, Envelope, FollowUps, JobId, JobType, QueueName};
+use crate::traces::Trace;
 
 /// The most members that one round trip names.
 const MEMBERS_PER_CALL: usize = 250;
@@ -46,6 +47,13 @@ impl Submission {
     }
 }
 
+impl Submission {
+    /// Notes the job whose end submits this one, which is in another queue.
+    pub(crate) fn submitted_by(self, parent: &str, queue: &QueueName) -> Self {
+        self.field("parent", parent).field("parent_queue", queue.as_str())
+    }
+}
+
 impl Producer {
     /// Submits the members of a batch, and `follow` once all of them have succeeded.
     ///
@@ -67,7 +75,8 @@ impl Producer {
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
         self.check_payloads(std::slice::from_ref(&follow)).await?;
-        let follow = follow_up_fields(batch, follow, crate::traces::current().or(self.trace))?;
+        let follow =
+            follow_up_fields(batch, follow, crate::traces::current().or_else(|| self.trace.clone()))?;
         let send = || async { self.queue.batch_follower(follow.clone()).await.map_err(NotAccepted::from) };
         let follow = self.retry(send).await?;
         let mut members = members.into_iter().enumerate().map(|(nth, member)| member.member_of(batch, nth));
@@ -118,7 +127,7 @@ impl Submission {
 fn follow_up_fields(
     batch: &BatchId,
     mut follow: Submission,
-    trace: Option<TraceContext>,
+    trace: Option<Trace>,
 ) -> Result<Envelope, SubmitError> {
     if let Some(trace) = trace {
         follow.belong_to(&trace);

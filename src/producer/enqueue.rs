@@ -93,6 +93,8 @@ impl Enqueue<'_> {
         tracking(tracking: Tracking);
         /// Sets the submitter's W3C trace context. See [`Submission::traceparent`].
         traceparent(traceparent: &str);
+        /// Sets what belongs to it. See [`Submission::tracestate`].
+        tracestate(tracestate: &str);
     }
 
     /// Adds a header for the handler. A name has 1 to 128 bytes, a value at most 8192.

@@ -32,9 +32,9 @@ pub use wait::{Ended, WaitError};
 use crate::broker::{
     self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN, Row, Turn,
 };
-use crate::job::{JobId, TraceContext, jittered};
+use crate::job::{JobId, TraceContext, TraceState, jittered};
 use crate::schema::Schemas;
-use crate::traces;
+use crate::traces::{self, Trace};
 
 /// What is known about each job of a round trip, in order.
 type Answers = Vec<Option<Result<Submitted, SubmitError>>>;
@@ -64,7 +64,7 @@ pub struct Producer {
     max_depth: Option<u64>,
     confirm_within: Duration,
     /// The trace context for jobs that have none of their own.
-    trace: Option<TraceContext>,
+    trace: Option<Trace>,
     confirming: durable::Shared,
     /// False for a connection that does not reconnect, so that nothing is sent over it again.
     retries: bool,
@@ -113,7 +113,16 @@ impl Producer {
     /// Gives this `traceparent` to jobs that have none and are not submitted inside an OpenTelemetry span.
     #[must_use]
     pub fn within(self, trace: TraceContext) -> Self {
-        Self { trace: Some(trace), ..self }
+        Self { trace: Some(Trace { context: trace, state: None }), ..self }
+    }
+
+    /// Gives this `tracestate` to the jobs that get the `traceparent` of [`Producer::within`], which comes first.
+    #[must_use]
+    pub fn with_trace_state(mut self, state: TraceState) -> Self {
+        if let Some(trace) = &mut self.trace {
+            trace.state = Some(state);
+        }
+        self
     }
 
     /// Submits one job and returns its id. If the id is already known, the existing job is left as it is.
@@ -284,7 +293,7 @@ impl Producer {
     /// Makes a batch ready to be sent, or returns the error of a job that can be refused before anything is sent.
     async fn prepare(&self, mut batch: Vec<Submission>) -> Result<Vec<Submission>, SubmitError> {
         self.check_payloads(&batch).await?;
-        if let Some(trace) = traces::current().or(self.trace) {
+        if let Some(trace) = traces::current().or_else(|| self.trace.clone()) {
             batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
         }
         self.check(&batch)?;

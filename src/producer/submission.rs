@@ -8,10 +8,11 @@ use serde::Serialize;
 use super::SubmitError;
 use crate::broker::{Due, Durability, NewJob, Unique, UniqueMode, UniqueScope};
 use crate::job::{
-    Encoding, Envelope, Job, JobId, JobType, Lane, Priority, Timestamp, TraceContext, Tracking, UniqueKey,
+    Encoding, Envelope, Job, JobId, JobType, Lane, Priority, Timestamp, TraceState, Tracking, UniqueKey,
     type_of,
 };
 use crate::sabotage::{self, Sabotage};
+use crate::traces::Trace;
 
 /// The largest payload. Redis is for the job, not for its data: store large data elsewhere and send its address.
 pub const MAX_PAYLOAD_BYTES: usize = 8 * 1024 * 1024;
@@ -183,7 +184,7 @@ impl Submission {
         let has_lock = self.unique.is_some();
         let has_id = self.id.is_some() || has_lock || self.job.due != Due::Now;
         // An id and a generation, `once`, the lock's key and scope. Jobs without a trace context get one.
-        let trace = usize::from(!self.job.fields.iter().any(|(name, _)| name == "traceparent"));
+        let trace = usize::from(!self.has("traceparent"));
         let added =
             2 * usize::from(has_id) + usize::from(self.id.is_some() || has_lock) + 2 * usize::from(has_lock);
         let fields = self.job.fields.len() + added + trace;
@@ -275,21 +276,45 @@ impl Submission {
         self.field("traceparent", traceparent)
     }
 
+    /// Sets the `tracestate` that belongs to the submitter's [`Submission::traceparent`]. It travels as a header. One that
+    /// breaks the standard, or has more than 512 characters or 32 members, is dropped.
+    #[must_use]
+    pub fn tracestate(self, tracestate: &str) -> Self {
+        match TraceState::parse(tracestate.as_bytes()).filter(|_| !self.has(TraceState::FIELD)) {
+            Some(state) => self.field(TraceState::FIELD, state.as_str()),
+            None => self,
+        }
+    }
+
     /// Sets the trace context, unless the job already has one.
-    pub(super) fn belong_to(&mut self, trace: &TraceContext) {
-        if self.job.fields.iter().any(|(name, _)| name == "traceparent") {
+    pub(super) fn belong_to(&mut self, trace: &Trace) {
+        if self.has("traceparent") {
             return;
         }
-        let (name, value) =
-            (Bytes::from_static(b"traceparent"), Bytes::copy_from_slice(trace.as_str().as_bytes()));
-        self.bytes += name.len() + value.len();
-        self.job.fields.push((name, value));
+        self.push("traceparent", trace.context.as_str());
+        if let Some(state) = trace.state.as_ref().filter(|_| !self.has(TraceState::FIELD)) {
+            self.push(TraceState::FIELD, state.as_str());
+            // A job that fits without it must not be refused because of it.
+            if self.fits().is_err()
+                && let Some((name, value)) = self.job.fields.pop()
+            {
+                self.bytes -= name.len() + value.len();
+            }
+        }
+    }
+
+    fn has(&self, field: &str) -> bool {
+        self.job.fields.iter().any(|(name, _)| name == field)
     }
 
     pub(super) fn field(mut self, name: &str, value: &str) -> Self {
+        self.push(name, value);
+        self
+    }
+
+    fn push(&mut self, name: &str, value: &str) {
         self.bytes += name.len() + value.len();
         let pair = (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes()));
         self.job.fields.push(pair);
-        self
     }
 }

@@ -83,6 +83,11 @@ impl TestJob {
         self.field("traceparent", traceparent)
     }
 
+    /// Sets the `tracestate` that belongs to it.
+    pub fn tracestate(self, tracestate: &str) -> Self {
+        self.header("tracestate", tracestate)
+    }
+
     /// Sets the queue that delivers the job.
     pub fn queue(self, queue: QueueName) -> Self {
         Self { queue, ..self }

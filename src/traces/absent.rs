@@ -1,6 +1,6 @@
 //! Replaces the spans if the feature `otlp` is not enabled: types without values.
 
-use super::{Config, Error};
+use super::{Config, Error, Trace};
 use crate::event::Events;
 use crate::job::TraceContext;
 
@@ -61,14 +61,14 @@ impl Exporting {
 
 pub(super) fn start_linked(
     _span: &tracing::Span,
-    _parent: Option<TraceContext>,
+    _parent: Option<(TraceContext, Option<&str>)>,
     _link: Option<TraceContext>,
 ) -> Option<TraceContext> {
     None
 }
 
 /// Returns the current trace context, which does not exist in this build.
-pub(crate) fn current() -> Option<TraceContext> {
+pub(crate) fn current() -> Option<Trace> {
     None
 }
 

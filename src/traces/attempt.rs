@@ -9,7 +9,9 @@ use tracing::field::Empty;
 
 use super::export::{self, Tracer};
 use crate::event::Ending;
-use crate::job::{ConsumerName, Envelope, FailureKind, JobSpec, Outcome, QueueName, StepName, TraceContext};
+use crate::job::{
+    ConsumerName, Envelope, FailureKind, JobSpec, Outcome, QueueName, StepName, TraceContext, TraceState,
+};
 
 /// The target of the spans of attempts, for filters.
 pub const TARGET: &str = "streamfleet::attempt";
@@ -59,7 +61,8 @@ impl Tracer {
             "error.type" = Empty,
         );
         let before = carried(b"trace_link");
-        let parent = carried(b"traceparent").or(before);
+        let own = carried(b"traceparent").map(|own| (own, TraceState::carried(envelope)));
+        let parent = own.or_else(|| Some((before?, None)));
         let context = export::start_linked(&span, parent, before)?;
         Some(AttemptSpan { span, context })
     }

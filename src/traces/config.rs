@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::export;
 use crate::job::number::number;
+use crate::otlp::SecretHeaders;
 
 with_defaults! {
     /// Where spans are exported to, and for which jobs.
@@ -20,6 +21,9 @@ with_defaults! {
         /// A file with additional headers for the collector, one `name: value` per line.
         #[serde(skip_serializing_if = "Option::is_none")]
         pub headers_file: Option<PathBuf> = None,
+        /// More headers, as the variable `OTEL_EXPORTER_OTLP_HEADERS` has them. Those of the file come first.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub headers: Option<SecretHeaders> = None,
         /// The fraction, from 0 to 1, of the jobs submitted without a trace context that get spans. For the other jobs, the
         /// sampled flag of their trace context decides. By default 1.
         #[serde(deserialize_with = "fraction")]

@@ -15,3 +15,12 @@ pub(crate) use attempt::{AttemptFacts, AttemptSpan, within};
 pub use config::{Config, Error};
 pub use export::{Exporting, Traces};
 pub(crate) use export::{Tracer, current};
+
+use crate::job::{TraceContext, TraceState};
+
+/// The trace that new jobs belong to.
+#[derive(Debug, Clone)]
+pub(crate) struct Trace {
+    pub(crate) context: TraceContext,
+    pub(crate) state: Option<TraceState>,
+}

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,6 +18,7 @@ use crate::event::{ChildEnding, Event, ProgramEvent};
 use crate::job::payload::read_msgpack;
 use crate::job::{
     Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
+    TraceState,
 };
 
 /// Runs the jobs of one type.
@@ -161,12 +163,14 @@ pub struct JobContext {
 pub(super) struct StepView {
     pub(super) name: StepName,
     pub(super) kind: StepKind,
-    /// Whether no other step has run in this attempt: until this one begins, nor has the attempt.
+    /// Whether no other step has run in this attempt, nor runs: until this one begins, nor has the attempt.
     pub(super) is_first: bool,
     /// The number of runs that counted before this one.
     pub(super) attempts: u32,
     /// Cancelled when the step is cut short.
     pub(super) token: CancellationToken,
+    /// Whether the handler knows, or may know, that the step is cut short.
+    pub(super) aware: Arc<AtomicBool>,
     /// The results of the steps that are done, as JSON.
     pub(super) results: Vec<(StepName, Bytes)>,
     /// The steps that must be done before it starts.
@@ -215,7 +219,18 @@ impl JobContext {
         let results =
             results.iter().map(|(step, json)| (parsed(step), Bytes::copy_from_slice(json.as_bytes())));
         let (results, after) = (results.collect(), after.iter().map(|step| parsed(step)).collect());
-        self.in_step(StepView { name, kind, is_first: true, attempts: 0, token, results, after, trace: None })
+        let aware = Arc::default();
+        self.in_step(StepView {
+            name,
+            kind,
+            is_first: true,
+            attempts: 0,
+            token,
+            aware,
+            results,
+            after,
+            trace: None,
+        })
     }
 
     /// Creates the context of a job that was not delivered.
@@ -271,7 +286,10 @@ impl JobContext {
 
     /// Notes that what the handler is about to return is not the consequence of a cut, although it watches its cancellation.
     pub(crate) fn ended_by_itself(&self) {
-        self.delivery.held_lease.mark_unaware();
+        match &self.step {
+            Some(step) => step.aware.store(false, Ordering::Relaxed),
+            None => self.delivery.held_lease.mark_unaware(),
+        }
     }
 
     /// Returns true if nothing may begin the job before its worker has asked again: it has waited since it was asked about. A
@@ -388,8 +406,12 @@ impl JobContext {
     /// Returns a token that is cancelled when the attempt is cut short: by its timeout, by shutdown, because its lease
     /// is lost, or because somebody cancelled the job.
     pub fn cancellation(&self) -> &CancellationToken {
+        if let Some(step) = &self.step {
+            step.aware.store(true, Ordering::Relaxed);
+            return &step.token;
+        }
         self.delivery.held_lease.mark_aware();
-        self.step.as_ref().map_or_else(|| self.delivery.held_lease.token(), |step| &step.token)
+        self.delivery.held_lease.token()
     }
 
     /// Reports how far the job is: a number from 0 to 100 and a few words (at most 200 bytes), for `status`.
@@ -449,5 +471,11 @@ impl JobContext {
             return Some(trace.as_str());
         }
         self.delivery.envelope.get(b"traceparent").and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// Returns the W3C `tracestate` that belongs to [`JobContext::traceparent`], as the submitter sent it. One that breaks
+    /// the standard, or comes without a valid `traceparent`, does not exist.
+    pub fn tracestate(&self) -> Option<&str> {
+        TraceState::carried(&self.delivery.envelope)
     }
 }

@@ -144,6 +144,12 @@ impl HeldLease {
         self.renew_until.store(self.ms_since_read(deadline), Ordering::Relaxed);
     }
 
+    /// Renews the lease until this time, or longer if it was to be renewed for longer.
+    pub(crate) fn renew_at_least_until(&self, deadline: Instant) {
+        self.is_settling.store(false, Ordering::Relaxed);
+        self.renew_until.fetch_max(self.ms_since_read(deadline), Ordering::Relaxed);
+    }
+
     /// Notes that the attempt has an outcome, which this process holds until Redis has it.
     pub(crate) fn renew_until_settled(&self) {
         self.is_settling.store(true, Ordering::Relaxed);

@@ -231,7 +231,7 @@ impl Parts {
             held_leases: Arc::new(HeldLeases::default()),
             health: Arc::clone(health),
             outbox: Arc::new(Outbox::new(2 * capacity + 100)),
-            waitlists: Arc::new(TypeWaitlists::new(shared.registry.types())),
+            waitlists: Arc::new(TypeWaitlists::new(shared.registry.run_types())),
             admission: Arc::new(admission),
         })
     }

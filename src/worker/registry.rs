@@ -16,7 +16,9 @@ use super::limits::{Limits, SharedPermits};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
-use crate::job::{Failure, FailureKind, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord};
+use crate::job::{
+    Failure, FailureKind, HandOver, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord,
+};
 use crate::schema::Schemas;
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
@@ -32,6 +34,9 @@ pub(crate) struct Registry {
     pub(crate) config_digest: Option<String>,
     /// What says which pools cannot start, if there are pools.
     pub(crate) pools_down: Option<Arc<PoolsDown>>,
+    /// What runs the jobs that take others to another queue. It is no handler of anybody's: no limit, middleware or list of types
+    /// counts it.
+    hand_over: Option<Arc<Registered>>,
 }
 
 /// Says which pools of programs cannot start.
@@ -91,6 +96,11 @@ impl Registry {
         self.insert(job_type, policy, Runner::Steps(Arc::new(steps)));
     }
 
+    /// Adds what runs the jobs that take others to another queue.
+    pub(crate) fn hand_over_by<H: Handler>(&mut self, policy: Policy, handler: H) {
+        self.hand_over = Some(Arc::new(Registered { policy, work: Runner::Whole(Erased::of(handler)) }));
+    }
+
     /// Adds a group of types of which this many attempts may run at once together. Returns what stands for it.
     pub(crate) fn add_places(&mut self, places: usize) -> usize {
         self.shared_places.add(places)
@@ -131,7 +141,13 @@ impl Registry {
     }
 
     pub(crate) fn get(&self, job_type: &JobType) -> Option<&Arc<Registered>> {
-        self.handlers.get(job_type)
+        let own = || self.hand_over.as_ref().filter(|_| job_type.as_str() == HandOver::TYPE);
+        self.handlers.get(job_type).or_else(own)
+    }
+
+    /// Returns the types whose jobs this process runs: those with a handler, and hand-overs.
+    pub(crate) fn run_types(&self) -> Vec<JobType> {
+        self.types().into_iter().chain(self.hand_over.is_some().then(hand_over_type)).collect()
     }
 
     /// Returns the types that have a handler, sorted.
@@ -187,10 +203,15 @@ impl Registry {
 
     /// Returns the types' policies, for code that settles without running.
     pub(crate) fn policies(&self) -> Policies {
-        Policies::new(
-            self.handlers.iter().map(|(job_type, registered)| (job_type.clone(), registered.policy.clone())),
-        )
+        let own = self.hand_over.iter().map(|own| (hand_over_type(), own.policy.clone()));
+        let all =
+            self.handlers.iter().map(|(job_type, registered)| (job_type.clone(), registered.policy.clone()));
+        Policies::new(own.chain(all))
     }
+}
+
+fn hand_over_type() -> JobType {
+    HandOver::TYPE.parse().expect("the type is valid")
 }
 
 impl Runner {

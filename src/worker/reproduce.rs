@@ -151,6 +151,7 @@ impl Specimen {
             name: step.name.clone(),
             kind: step.kind,
             is_first: true,
+            aware: std::sync::Arc::default(),
             attempts: self.ledger.attempts(&step.name, &self.job.generation.to_string(), step.kind),
             token: context.held_lease().token().child_token(),
             results: kept.collect(),

@@ -7,6 +7,8 @@ mod cluster;
 #[cfg(test)]
 mod exec;
 #[cfg(test)]
+mod hand_over;
+#[cfg(test)]
 mod hooks;
 #[cfg(test)]
 mod isolation;

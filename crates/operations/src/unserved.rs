@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use streamfleet::job::{JobType, QueueName};
+use streamfleet::job::{HandOver, JobType, QueueName};
 use streamfleet::{Broker, Queue, RedisError};
 use streamfleet_domain::job::nearest::nearest;
 use streamfleet_engine::PoolDown;
@@ -56,7 +56,9 @@ async fn remarks(queue: &Queue, types: impl IntoIterator<Item = &JobType>) -> Ve
         let hint = hint(job_type.as_str(), known.iter().map(JobType::as_str));
         format!("no live worker of the queue {} knows the type {job_type}{hint}", queue.name())
     };
-    types.into_iter().filter(|job_type| !known.contains(*job_type)).map(remark).collect()
+    // Workers do not list the type of hand-overs, which all of them run.
+    let is_unknown = |job_type: &&JobType| !known.contains(*job_type) && job_type.as_str() != HandOver::TYPE;
+    types.into_iter().filter(is_unknown).map(remark).collect()
 }
 
 /// Returns the pool whose programs cannot start, and because of which no live worker can run jobs of this type.

@@ -28,6 +28,7 @@ mod signals;
 mod systemd;
 pub mod telemetry;
 
+use std::convert::Infallible;
 use std::io;
 use std::thread::JoinHandle;
 
@@ -40,10 +41,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::alerts::Alerts;
 use crate::config::Effective;
-use crate::telemetry::{Listen, Metrics, ServedQueue, logs};
+use crate::telemetry::{Listen, Metrics, ServedQueue, UPKEEP_EVERY, logs};
 use streamfleet::Builder;
 use streamfleet::Shutdown;
 use streamfleet::event::Events;
+use streamfleet::otlp::{Push, Pushing};
 use streamfleet::traces::Traces;
 
 pub use listener::NotListening;
@@ -92,6 +94,7 @@ pub struct Process {
     events: Events,
     listener: Option<Listener>,
     traces: Option<Traces>,
+    push: Option<Push>,
     alerts: Option<Alerts>,
     // Declared last, so that it is dropped last.
     _logs: logs::Flush,
@@ -111,6 +114,9 @@ impl Process {
         let telemetry = &effective.config.telemetry;
         let traces =
             Traces::configured(&telemetry.traces).map_err(|error| Error::Configuration(error.to_string()))?;
+        let push = telemetry.metrics.target(&telemetry.traces.service_name);
+        let push = push.map(|target| Push::open(&target)).transpose();
+        let push = push.map_err(|reason| Error::Configuration(format!("telemetry.metrics.{reason}")))?;
         let alerts = effective.alerts().map_err(|invalid| Error::Configuration(invalid.to_string()))?;
         let logs = logs::start(telemetry, traces.as_ref()).map_err(Error::Configuration)?;
         let builder = if traces.is_some() { builder.traced() } else { builder };
@@ -133,13 +139,14 @@ impl Process {
             &sinks,
             (&effective.config.history_queues(), effective.config.outbox.is_some()),
         );
-        let listeners = match &listener {
-            Some(_) => vec![metrics.listener(), logs::listener()],
-            // Without a listener, nobody would read the metrics or clear what they collect.
-            None => vec![logs::listener()],
+        // Otherwise nobody would read the metrics or clear what they collect.
+        let listeners = if listener.is_some() || push.is_some() {
+            vec![metrics.listener(), logs::listener()]
+        } else {
+            vec![logs::listener()]
         };
         let events = Events::new(listeners);
-        Ok(Self { builder, metrics, events, listener, traces, alerts, _logs: logs })
+        Ok(Self { builder, metrics, events, listener, traces, push, alerts, _logs: logs })
     }
 
     /// Returns the events of this process, for what else it does: metrics and logs listen to them.
@@ -162,26 +169,58 @@ impl Process {
         let events = self.events;
         let exporting = self.traces.map(|traces| traces.start(events.clone())).transpose();
         let exporting = exporting.map_err(|error| Error::Configuration(error.to_string()))?;
+        let pushing = self.push.map(|push| start_push(push, &self.metrics, events.clone())).transpose()?;
         let alerts = self.alerts.map(|alerts| alerts.start(events.clone()));
         let fleet = self.builder.events(events).build();
         let stop = CancellationToken::new();
+        let upkeep = upkeep(self.metrics.clone(), pushing.is_some() && self.listener.is_none());
         let answers = Answers { metrics: self.metrics, probe: fleet.probe(), scale: fleet.autoscale() };
         let notifier =
             Notifier::start(fleet.probe()).map_err(|error| Error::Thread { thread: "systemd", error })?;
         let server_thread = serve(self.listener, answers, stop.clone())
             .map_err(|error| Error::Thread { thread: "telemetry", error })?;
-        let ran = Box::pin(fleet.run(shutdown)).await;
+        let ran = tokio::select! {
+            biased;
+            ran = Box::pin(fleet.run(shutdown)) => ran,
+            never = upkeep => match never {},
+        };
         if let Some(alerts) = alerts {
             alerts.stop().await;
         }
-        if let Some(exporting) = exporting {
-            exporting.close().await;
-        }
+        let exported = async {
+            if let Some(exporting) = exporting {
+                exporting.close().await;
+            }
+        };
+        let pushed = async {
+            if let Some(pushing) = pushing {
+                pushing.close().await;
+            }
+        };
+        tokio::join!(exported, pushed);
         stop.cancel();
         // It ends within half a second. A panic in it was already reported and affects nothing else.
         tokio::task::spawn_blocking(move || server_thread.map(JoinHandle::join)).await.ok();
         notifier.stop();
         Ok(ran?)
+    }
+}
+
+fn start_push(push: Push, metrics: &Metrics, events: Events) -> Result<Pushing, Error> {
+    let metrics = metrics.clone();
+    push.start(move || metrics.render(), events)
+        .map_err(|reason| Error::Configuration(format!("telemetry.metrics.endpoint: {reason}")))
+}
+
+/// Does the upkeep of metrics that are pushed, if no listener does it.
+async fn upkeep(metrics: Metrics, is_ours: bool) -> Infallible {
+    if !is_ours {
+        return std::future::pending().await;
+    }
+    let mut beat = tokio::time::interval(UPKEEP_EVERY);
+    loop {
+        beat.tick().await;
+        metrics.upkeep();
     }
 }
 

@@ -10,7 +10,7 @@ use streamfleet::RedisConfig;
 const OWN: &str = "STREAMFLEET_";
 
 /// Variables for other programs than those of jobs: the password for `redis-cli`, and the trace of the command that started this one.
-const OTHERS: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
+const OTHERS: [&str; 3] = ["REDISCLI_AUTH", "TRACEPARENT", "TRACESTATE"];
 
 /// From this length on, a password is looked for within a value. A shorter one may be part of any word.
 const LONG_BYTES: usize = 8;

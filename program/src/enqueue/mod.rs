@@ -15,7 +15,7 @@ use bulk::BadLine;
 use refusal::not_submitted;
 pub(crate) use refusal::refused;
 use streamfleet::job::{
-    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, UniqueKey,
+    BatchId, Encoding, JobId, JobType, Lane, Priority, QueueName, TraceContext, TraceState, UniqueKey,
 };
 use streamfleet::{Broker, Durability, Producer, Queue, UniqueMode, UniqueScope};
 use streamfleet_operations::submit::{self, Chain, Draft, Follow, Receipt, When};
@@ -130,6 +130,9 @@ pub(crate) struct Args {
     /// The W3C trace context that the jobs belong to. An invalid one is ignored.
     #[arg(long, env = "TRACEPARENT", hide_env_values = true)]
     traceparent: Option<String>,
+    /// The W3C trace state of that trace context. An invalid one is ignored.
+    #[arg(long, env = "TRACESTATE", hide_env_values = true)]
+    tracestate: Option<String>,
     /// Read jobs from stdin, one JSON object per line.
     #[arg(long, conflicts_with_all = SINGLE, long_help = BULK)]
     bulk: bool,
@@ -147,7 +150,7 @@ pub(crate) struct Args {
 
 /// The help of --bulk.
 const BULK: &str = "Read jobs from stdin, one JSON object per line: {\"type\": …, \"payload\": …} and, optionally, encoding, id, \
-    idempotent_for, lane or priority (1 to 10), delay (milliseconds, or text such as \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers. Reading stops at the first invalid line: \
+    idempotent_for, lane or priority (1 to 10), delay (milliseconds, or text such as \"10s\"), at, max_attempts, timeout, expires_at or expires_in, unique, unique_scope, unique_mode, durability, on_success, on_failure, then, track, headers, traceparent, tracestate. Reading stops at the first invalid line: \
     all or some of the lines before it are submitted, and the error says how many.";
 
 /// The options that describe one job and cannot be combined with --bulk.
@@ -185,16 +188,14 @@ impl Target {
     async fn open(
         name: QueueName,
         longest: Duration,
-        trace: Option<TraceContext>,
+        (trace, state): Trace,
         context: &Context,
     ) -> anyhow::Result<Self> {
         let broker = context.broker().await?;
         let to = target(broker.queue(name), &context.effective);
         let producer = to.producer.confirm_within(longest);
-        let producer = match trace {
-            Some(trace) => producer.within(trace),
-            None => producer,
-        };
+        let producer = trace.into_iter().fold(producer, Producer::within);
+        let producer = state.into_iter().fold(producer, Producer::with_trace_state);
         Ok(Self { broker, to: submit::Target { producer, ..to } })
     }
 
@@ -236,7 +237,7 @@ pub(crate) fn producer(queue: Queue, effective: &Effective) -> Producer {
 
 /// Submits one job or many.
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let trace = args.traceparent.as_ref().and_then(|text| TraceContext::parse(text.as_bytes()));
+    let trace = args.trace();
     if args.bulk {
         let bad_line = if args.skip_bad { BadLine::Skip } else { BadLine::Stop };
         let target = Target::open(args.queue, args.confirm_within, trace, context).await?;
@@ -290,7 +291,16 @@ fn print_remarks(receipt: &Receipt) {
     }
 }
 
+/// The trace that the jobs belong to, and its state.
+type Trace = (Option<TraceContext>, Option<TraceState>);
+
 impl Args {
+    fn trace(&self) -> Trace {
+        let context = self.traceparent.as_ref().and_then(|text| TraceContext::parse(text.as_bytes()));
+        let state = self.tracestate.as_ref().and_then(|text| TraceState::parse(text.as_bytes()));
+        (context, state)
+    }
+
     fn draft(self, clock: &Clock) -> anyhow::Result<Draft> {
         let job_type = self.job_type.ok_or_else(|| Wrong("the type is missing".to_owned()))?;
         let payload = self.payload.map(|payload| self::payload(payload, self.encoding)).transpose()?;
@@ -315,8 +325,9 @@ impl Args {
             follow: Follow { on_success: self.on_success, on_failure: self.on_failure, then: self.then },
             track: self.track,
             headers: self.headers,
-            // The target has it.
+            // The target has both.
             trace: None,
+            trace_state: None,
         })
     }
 }

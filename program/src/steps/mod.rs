@@ -72,6 +72,7 @@ fn show(report: &JobSteps, clock: &Clock) -> View {
             (Column::wide("after"), &|line| line.after.join(", ")),
             (Column::state("state"), &state),
             (Column::wide("attempts"), &|line| line.attempts.to_string()),
+            (Column::wide("beside"), &|line| line.beside.join(", ")),
             (Column::from("when"), &|line| when(line).unwrap_or_default()),
             (Column::from("last error"), &|line| harmless(line.errors.last().map_or("", |last| &last.error))),
         ],

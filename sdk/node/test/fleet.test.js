@@ -216,6 +216,13 @@ const CONFIGURED = `
   const thrown = { range: new RangeError('x'), declined: new Declined('x'), syntax: new SyntaxError('x'), code: Object.assign(new Error('x'), { code: 'ENOENT' }), other: new Error('x') };
   worker.on('charge', (job) => { throw thrown[job.payload]; });
   worker.on('gift', (job) => (job.step === 'charge' ? { receipt: 7 } : [job.results.charge.receipt, job.step]));
+  const met = { left: Promise.withResolvers?.() ?? resolvers(), right: Promise.withResolvers?.() ?? resolvers() };
+  function resolvers() { const made = {}; made.promise = new Promise((resolve) => { made.resolve = resolve; }); return made; }
+  worker.on('pair', async (job) => {
+    if (job.step === 'both') return [job.results.left, job.results.right];
+    met[job.step].resolve(job.step);
+    return met[job.step === 'left' ? 'right' : 'left'].promise;
+  });
   worker.on('member', (job) => job.payload);
   worker.on('total', (job) => job.payload);
   worker.run();
@@ -252,6 +259,14 @@ test('the configuration decides about errors, steps have results, and batches ar
     kind = "auto"
     after = ["charge"]
     handler.pool = "node"
+    [types.pair]
+    tracking = "all"
+    timeout = "20s"
+    concurrent_steps = 2
+    [types.pair.steps]
+    left = { kind = "auto", handler.pool = "node" }
+    right = { kind = "auto", handler.pool = "node" }
+    both = { kind = "auto", handler.pool = "node", after = ["left", "right"] }
     [types.member]
     handler.pool = "node"
     [types.total]
@@ -271,6 +286,8 @@ test('the configuration decides about errors, steps have results, and batches ar
       assert.deepEqual([found, shown.attempts.length], [state, attempts], payload);
     }
     assert.deepEqual((await ended('gift')).value().mail, [7, 'mail']);
+    // Each of two steps returns what the other one is called, once both run.
+    assert.deepEqual((await ended('pair')).value(), { both: ['right', 'left'], left: 'right', right: 'left' });
 
     const cli = new Cli({ command: [BIN], env });
     const members = [

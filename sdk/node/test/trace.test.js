@@ -30,6 +30,20 @@ test('without OpenTelemetry, a job has the trace that it is given', async () => 
   assert.deepEqual(fields(), { type: 'b', traceparent: PARENT, 'h.tracestate': 'shop=1' });
 });
 
+test('a tracestate that breaks the standard is left out', async () => {
+  const members = (count) => Array.from({ length: count }, (_, at) => `k${at}=1`).join(',');
+  const long = `a=${'x'.repeat(250)},b=${'y'.repeat(250)},c=`;
+  for (const good of ['a=1', 'a=1 , ,b=2', members(32), `${long}12`]) {
+    await producer.enqueue('a', undefined, { traceparent: PARENT, tracestate: good });
+    assert.equal(fields()['h.tracestate'], good);
+  }
+  for (const bad of ['', ',', 'a', 'a=', 'A=1', 'a=1,a=2', 'a=b=c', 'a=\u00fc', 'a=1\r\nx: y', members(33), `${long}123456789`, 7]) {
+    await producer.enqueue('a', undefined, { traceparent: PARENT, tracestate: bad });
+    assert.equal(fields()['h.tracestate'], undefined, String(bad));
+    assert.equal(new Job('a', 1, { headers: { tracestate: String(bad) } }).tracestate, undefined);
+  }
+});
+
 describe('OpenTelemetry', { skip: FOLDER === undefined && 'check.sh installs it' }, () => {
   const load = FOLDER === undefined ? undefined : createRequire(path.join(FOLDER, 'package.json'));
   const api = load?.('@opentelemetry/api');

@@ -42,7 +42,8 @@ final class Submission
      * @param array<string, string|int|float|bool> $headers headers for the handler
      * @param ?string $onSuccess the type of a job that is submitted when this one succeeds
      * @param ?string $onFailure the type of a job that is submitted when this one dies
-     * @param list<array{type: string, payload?: mixed, on_failure?: string}> $then jobs that follow one after the other
+     * @param list<array{type: string, payload?: mixed, on_failure?: string, queue?: string}> $then jobs that follow one after the other; `queue`
+     *   sends a job, and those after it that name none, to another queue
      * @param ?string $batch the batch that this job belongs to, which Cli::batch or the Rust producer has opened
      * @param ?string $traceparent the W3C trace context; that of OpenTelemetry, if its API is loaded
      * @param ?string $encoding null: the payload is encoded as JSON. `json`, `msgpack` or `raw`: it is a string that is
@@ -268,9 +269,10 @@ final class Submission
         }
         self::check(array_is_list($then) && count($then) <= 64, 'then must be a list of at most 64 jobs');
         foreach ($then as $job) {
-            self::check(is_array($job) && isset($job['type']) && array_diff_key($job, ['type' => 1, 'payload' => 1, 'on_failure' => 1]) === [], 'each job of then must have a type, and may have a payload and on_failure');
+            self::check(is_array($job) && isset($job['type']) && array_diff_key($job, ['type' => 1, 'payload' => 1, 'on_failure' => 1, 'queue' => 1]) === [], 'each job of then must have a type, and may have a payload, on_failure and a queue');
             self::type($job['type'], 'the type of each job of then');
             self::type($job['on_failure'] ?? null, 'on_failure of each job of then');
+            self::check(!isset($job['queue']) || is_string($job['queue']) && preg_match(self::QUEUE, $job['queue']) === 1, 'queue of each job of then must match ' . self::QUEUE);
         }
         $json = self::json($then);
         self::check(strlen($json) <= self::MOST_THEN_BYTES, 'then may have at most ' . self::MOST_THEN_BYTES . ' bytes');

@@ -14,8 +14,10 @@ final class Trace
 {
     public const STATE = 'tracestate';
     public const PARENT = 'traceparent';
-    /** What W3C asks programs to pass on at least. Longer ones are left out. */
-    private const LONGEST_STATE = 512;
+    /** The W3C standard: a member of a `tracestate`, and the most characters and members of one. */
+    private const MEMBER = '{^([a-z0-9][a-z0-9_\-*/@]{0,255})=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$}D';
+    private const MOST_CHARACTERS = 512;
+    private const MOST_MEMBERS = 32;
 
     /**
      * @internal The context of the code that runs.
@@ -28,8 +30,27 @@ final class Trace
         }
         $carrier = [];
         TraceContextPropagator::getInstance()->inject($carrier);
-        $state = $carrier[self::STATE] ?? '';
-        return [$carrier[self::PARENT] ?? null, $state !== '' && strlen($state) <= self::LONGEST_STATE ? $state : null];
+        return [$carrier[self::PARENT] ?? null, self::state($carrier[self::STATE] ?? null)];
+    }
+
+    /** @internal A `tracestate` that keeps the standard. Another one is left out as a whole. */
+    public static function state(?string $text): ?string
+    {
+        if ($text === null || strlen($text) > self::MOST_CHARACTERS) {
+            return null;
+        }
+        $keys = [];
+        foreach (explode(',', $text) as $member) {
+            $member = trim($member, " \t");
+            if ($member === '') {
+                continue;
+            }
+            if (preg_match(self::MEMBER, $member, $found) !== 1 || isset($keys[$found[1]])) {
+                return null;
+            }
+            $keys[$found[1]] = true;
+        }
+        return $keys !== [] && count($keys) <= self::MOST_MEMBERS ? $text : null;
     }
 
     /**
@@ -43,7 +64,8 @@ final class Trace
             return static function (): void {
             };
         }
-        $carrier = [self::PARENT => $parent] + (isset($job->headers[self::STATE]) ? [self::STATE => $job->headers[self::STATE]] : []);
+        $state = self::state(isset($job->headers[self::STATE]) ? (string) $job->headers[self::STATE] : null);
+        $carrier = [self::PARENT => $parent] + ($state === null ? [] : [self::STATE => $state]);
         $scope = TraceContextPropagator::getInstance()->extract($carrier)->activate();
         return static function () use ($scope): void {
             $scope->detach();

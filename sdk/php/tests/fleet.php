@@ -151,10 +151,25 @@ test('the_configuration_decides_by_class_and_steps_read_results', function (): v
                 "mail" => ["mailed" => $job->stepResult("charge"), "other" => $job->stepResult("pack")],
                 "pack" => "packed",
             })
+            ->on("pair", function (Job $job) {
+                if ($job->step === "both") {
+                    return [$job->stepResult("left"), $job->stepResult("right")];
+                }
+                $other = $job->step === "left" ? "right" : "left";
+                touch(__DIR__ . "/met-$job->step");
+                for ($deadline = microtime(true) + 20; !file_exists(__DIR__ . "/met-$other"); usleep(2000)) {
+                    if (microtime(true) > $deadline) {
+                        throw new RuntimeException("$other does not run");
+                    }
+                    clearstatcache();
+                }
+                return $other;
+            })
             ->run();');
     withWorker('
         [pools.php]
         command = ["' . PHP_BINARY . '", "' . $program . '"]
+        processes = 2
         [pools.php.errors]
         LogicException = "fatal"
         JsonException = "fatal"
@@ -172,6 +187,13 @@ test('the_configuration_decides_by_class_and_steps_read_results', function (): v
         pack = { kind = "auto", handler.pool = "php" }
         [types.gift]
         tracking = "all"
+        [types.pair]
+        tracking = "all"
+        concurrent_steps = 2
+        [types.pair.steps]
+        left = { kind = "auto", handler.pool = "php" }
+        right = { kind = "auto", handler.pool = "php" }
+        both = { kind = "auto", handler.pool = "php", after = ["left", "right"] }
     ', function (): void {
         $producer = producer();
         $end = static function (string $class) use ($producer): array {
@@ -186,6 +208,9 @@ test('the_configuration_decides_by_class_and_steps_read_results', function (): v
         same(3, redis('XLEN', 'sf:{default}:dead'));
         $gift = $producer->wait($producer->enqueue('gift', id: 'gift-1'), 30)->result();
         same(['mailed' => ['receipt' => 'R-7'], 'other' => null], $gift['mail']);
+        // Each of two steps returns what the other one is called, once both run: each in a program of its own.
+        $pair = $producer->wait($producer->enqueue('pair'), 30)->result();
+        same(['both' => ['right', 'left'], 'left' => 'right', 'right' => 'left'], $pair);
     });
 });
 

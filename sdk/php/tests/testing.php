@@ -134,6 +134,17 @@ test('the_trace_context_travels_with_the_job', function (): void {
     same(['type' => 'b', 'traceparent' => PARENT], $seen);
 });
 
+test('a_tracestate_that_breaks_the_standard_is_left_out', function (): void {
+    $members = implode(',', array_map(static fn (int $nth): string => "k$nth=1", range(1, 32)));
+    $long = 'a=' . str_repeat('x', 250) . ',b=' . str_repeat('y', 250) . ',c=';
+    foreach (['a=1', 'a=1 , ,b=2', $members, "{$long}12"] as $good) {
+        same($good, Streamfleet\Trace::state($good));
+    }
+    foreach ([null, '', ',', 'a', 'a=', 'A=1', 'a=1,a=2', 'a=b=c', 'a=ü', "a=1\r\nx: y", "a=1\n", "$members,k=1", "{$long}123456789"] as $bad) {
+        same(null, Streamfleet\Trace::state($bad));
+    }
+});
+
 /** A program that works on several jobs at once, in fibers. */
 function several(string $code, int $inflight = 3): Program
 {

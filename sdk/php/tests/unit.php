@@ -58,9 +58,9 @@ test('every_option_is_its_field', function (): void {
     same([
         'sf:{default}:jobs:high', 'type', 'a', 'payload', '1', 'id', 'order-7', 'delay_ms', '1500', 'expires_at_ms', '1796119200000',
         'max_attempts', '4', 'timeout_ms', '30000', 'tracking', 'all', 'on_success', 'b', 'on_failure', 'c',
-        'then', '[{"type":"d","payload":{"n":1}},{"type":"e","on_failure":"f"}]', 'batch', 'b1', 'traceparent', '00-1-2-01', 'h.tenant', '9', 'h.flag', 'true',
+        'then', '[{"type":"d","payload":{"n":1}},{"type":"e","on_failure":"f","queue":"mail"}]', 'batch', 'b1', 'traceparent', '00-1-2-01', 'h.tenant', '9', 'h.flag', 'true',
     ], xadd('a', 1, id: 'order-7', delay: 1.5, expiresAt: new DateTime('2026-12-01T10:00:00Z'), maxAttempts: 4, timeout: 30, tracking: 'all',
-        onSuccess: 'b', onFailure: 'c', then: [['type' => 'd', 'payload' => ['n' => 1]], ['type' => 'e', 'on_failure' => 'f']], batch: 'b1',
+        onSuccess: 'b', onFailure: 'c', then: [['type' => 'd', 'payload' => ['n' => 1]], ['type' => 'e', 'on_failure' => 'f', 'queue' => 'mail']], batch: 'b1',
         traceparent: '00-1-2-01', headers: ['tenant' => 9, 'flag' => true], lane: 'high'));
     same(['sf:{default}:jobs', 'type', 'a', 'payload', "\x81\x01", 'encoding', 'msgpack'], xadd('a', "\x81\x01", encoding: 'msgpack'));
 });
@@ -135,6 +135,7 @@ test('what_breaks_the_contract_is_refused', function (): void {
     refused('each job of then', 'a', then: [['payload' => 1]]);
     refused('each job of then', 'a', then: [['type' => 'b', 'delay' => 1]]);
     refused('each job of then', 'a', then: [['type' => 'B']]);
+    refused('queue of each job of then', 'a', then: [['type' => 'b', 'queue' => 'No']]);
     refused('at most 64', 'a', then: array_fill(0, 65, ['type' => 'b']));
     refused('65536', 'a', then: [['type' => 'b', 'payload' => str_repeat('x', 65536)]]);
     refused('need unique', 'a', uniqueMode: 'replace');

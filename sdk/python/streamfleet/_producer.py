@@ -324,7 +324,7 @@ def _after(options: "Options", default: Optional[JsonDefault]) -> List[Tuple[byt
 
 
 def _trace(options: "Options") -> List[Tuple[bytes, bytes]]:
-    """The trace that a job belongs to. Its state is a header, because the fleet has no field for it."""
+    """The trace that a job belongs to. Its state travels as a header."""
     given = options.get("traceparent")
     parent, state = (given, None) if given is not None else current_trace()
     fields = [] if parent is None else [(b"traceparent", parent.encode("ascii"))]
@@ -384,9 +384,11 @@ def _then(jobs: Sequence[Mapping[str, Any]], default: Optional[JsonDefault]) -> 
         if not isinstance(follower, Mapping):
             raise TypeError(f"a job in then must be a dict with a type, not {follower!r}")
         _type_name("the type of a job in then", follower.get("type", ""))
-        unknown = set(follower) - {"type", "payload", "on_failure"}
+        unknown = set(follower) - {"type", "payload", "on_failure", "queue"}
         if unknown:
-            raise ValueError(f"a job in then may have type, payload and on_failure, but not {sorted(unknown)[0]!r}")
+            raise ValueError(f"a job in then may have type, payload, on_failure and queue, but not {sorted(unknown)[0]!r}")
+        if "queue" in follower:
+            _queue_name(follower["queue"])
     data = _json(list(jobs), default)
     if len(data) > MAX_THEN_BYTES:
         raise ValueError(f"then has {len(data)} bytes; the most is {MAX_THEN_BYTES}")

@@ -49,7 +49,7 @@ from ._errors import Rule, Rules
 from ._events import ENDINGS, Event, Listeners, end_of
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described, leaves_of, severity
 from ._producer import DECLARED, Submission, bytes_or, check_numbers, check_options, check_type
-from ._trace import JOB, TRACESTATE, continued
+from ._trace import JOB, TRACESTATE, continued, tracestate
 from ._version import VERSION
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Job(Generic[P]):
         self.redelivered = bool(self.message.get("redelivered", False))
         #: The W3C trace context of the attempt. A producer that cannot set the field may have sent it as a header.
         self.traceparent: Optional[str] = traceparent or self.message.get("traceparent") or self.headers.get("traceparent")
-        self.tracestate: Optional[str] = self.headers.get(TRACESTATE)
+        self.tracestate: Optional[str] = tracestate(self.headers.get(TRACESTATE))
         self.ref: Optional[str] = self.message.get("ref")
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._channel = channel

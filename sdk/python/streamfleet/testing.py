@@ -292,7 +292,7 @@ class _Fake:
         chain = json.loads(recorded.fields.get("then", "[]"))
         if chain:
             first, *rest = chain
-            more: Any = {"on_failure": first.get("on_failure"), "then": rest or None}
+            more: Any = {"on_failure": first.get("on_failure"), "then": rest or None, "queue": first.get("queue") or recorded.queue}
             self._follows(recorded, first["type"], first.get("payload", facts), **more)
         batch = recorded.fields.get("batch", "")
         members = [job for job in self.jobs if job.fields.get("batch") == batch]
@@ -300,7 +300,7 @@ class _Fake:
             self._record(self._follow.pop(batch))
 
     def _follows(self, recorded: Recorded, type_: str, payload: Any, **more: Any) -> None:
-        child, _ = self._record(Submission(type_, payload, queue=recorded.queue, lane=recorded.lane, **more))
+        child, _ = self._record(Submission(type_, payload, **{"queue": recorded.queue, "lane": recorded.lane, **more}))
         recorded.children.append(child.id)
 
 

@@ -247,6 +247,8 @@ class Configured(Base):
         self.write(
             "my_rules.py",
             """
+            import asyncio, os
+
             import streamfleet
             from streamfleet import job
 
@@ -262,6 +264,17 @@ class Configured(Base):
             @job("gift")
             def gift(job):
                 return {"receipt": 7} if job.step == "charge" else [job.results["charge"]["receipt"], job.step]
+
+            @job("pair")
+            async def pair(job):
+                if job.step == "both":
+                    return [job.results["left"], job.results["right"]]
+                other = "right" if job.step == "left" else "left"
+                # Each step may have a program of its own.
+                open(f"met-{job.step}", "w").close()
+                while not os.path.exists(f"met-{other}"):
+                    await asyncio.sleep(0.002)
+                return other
 
             @job("member")
             def member(job):
@@ -292,6 +305,20 @@ class Configured(Base):
             kind = "auto"
             after = ["charge"]
             {handler}
+            [types.pair]
+            tracking = "all"
+            timeout = "20s"
+            concurrent_steps = 2
+            [types.pair.steps.left]
+            kind = "auto"
+            {handler}
+            [types.pair.steps.right]
+            kind = "auto"
+            {handler}
+            [types.pair.steps.both]
+            kind = "auto"
+            after = ["left", "right"]
+            {handler}
             [types.member]
             {handler}
             [types.total]
@@ -312,6 +339,10 @@ class Configured(Base):
 
     def test_a_step_reads_the_results_of_the_steps_before_it(self):
         self.assertEqual(self.ended("gift", None).value()["mail"], [7, "mail"])
+
+    def test_steps_that_are_ready_run_side_by_side(self):
+        # Each of two steps returns what the other one is called, once both run.
+        self.assertEqual(self.ended("pair", None).value(), {"both": ["right", "left"], "left": "right", "right": "left"})
 
     def test_a_batch_is_opened_and_followed(self):
         cli = Cli([BIN], env={"STREAMFLEET__REDIS__URL": self.server.url})

@@ -36,6 +36,21 @@ class WithoutOpenTelemetry(unittest.TestCase):
         self.assertEqual(fields(submission), {"traceparent": PARENT, "h.tracestate": "x=1"})
 
 
+class States(unittest.TestCase):
+    def test_a_tracestate_that_breaks_the_standard_is_left_out(self):
+        members = ",".join(f"k{nth}=1" for nth in range(32))
+        long = f"a={'x' * 250},b={'y' * 250},c="
+        for good in ["a=1", "a=1 , ,b=2", members, long + "12"]:
+            self.assertEqual(Job("a", headers={"tracestate": good}).tracestate, good)
+        for bad in ["", ",", "a", "a=", "A=1", "a=1,a=2", "a=b=c", "a=ü", "a=1\r\nx: y", members + ",k=1", long + "123456789"]:
+            job = Job("a", traceparent=PARENT, headers={"tracestate": bad})
+            self.assertIsNone(job.tracestate, bad)
+            worker, fake = Worker(), FakeProducer()
+            worker.job("a")(lambda job: fake.enqueue("b"))
+            run(job, worker)
+            self.assertEqual(fake.jobs[0].headers, {})
+
+
 @unittest.skipUnless(trace, "opentelemetry-sdk is not installed")
 class WithOpenTelemetry(unittest.TestCase):
     def setUp(self):

@@ -14,6 +14,13 @@ class FleetTest < Minitest::Test
     worker.on('fail') { raise KeyError, 'no such key' }
     worker.on('flaky') { |job| job.attempt == 1 ? Retry.new('not yet', delay: 0.05) : job.attempt }
     worker.on('gift') { |job| job.step == 'charge' ? { receipt: 7 } : job.results['charge']['receipt'] }
+    met = { 'left' => Queue.new, 'right' => Queue.new }
+    worker.on('pair') do |job|
+      next job.results.values_at('left', 'right') if job.step == 'both'
+
+      met[job.step].push(job.step)
+      met[job.step == 'left' ? 'right' : 'left'].pop
+    end
     worker.on('hang') { |job| sleep 0.01 until job.cancelled; raise 'cut' }
     worker.run
   RUBY
@@ -29,6 +36,8 @@ class FleetTest < Minitest::Test
       assert_equal 2, result.call('flaky').value
       assert_match(/KeyError: no such key/, assert_raises(JobFailed) { result.call('fail').value }.message)
       assert_equal 7, result.call('gift').value['mail']
+      # Each of two steps returns what the other one is called, once both run.
+      assert_equal({ 'both' => %w[right left], 'left' => 'right', 'right' => 'left' }, result.call('pair', timeout: 20).value)
       assert_equal 'dead', result.call('hang', timeout: 0.5, max_attempts: 1).state
       check_console(console)
     end
@@ -48,6 +57,12 @@ class FleetTest < Minitest::Test
       [types.fail.errors]
       IndexError = "fatal"
       #{types}
+      [types.pair]
+      concurrent_steps = 2
+      [types.pair.steps]
+      left = { kind = "auto", handler.pool = "ruby" }
+      right = { kind = "auto", handler.pool = "ruby" }
+      both = { kind = "auto", handler.pool = "ruby", after = ["left", "right"] }
       [types.gift.steps.charge]
       kind = "once"
       handler.pool = "ruby"

@@ -10,10 +10,10 @@ class SubmissionTest < Minitest::Test
   def test_every_option_is_a_field
     job = Submission.new('mail.send', { to: 'ann', n: 2**60, at: nil, list: [1.5, true] }, priority: 9, run_at: Time.at(1_900_000_000, 500, :millisecond), expires_at: 1_900_000_001,
                          id: 'order-7', headers: { tenant: 9 }, max_attempts: 4, timeout: 1.5, tracking: :all, on_success: 'a', on_failure: 'b',
-                         then: [{ type: 'c', payload: { n: 1 } }], batch: 'b', traceparent: '00-x', tracestate: 's=1')
+                         then: [{ type: 'c', payload: { n: 1 }, queue: 'mail' }], batch: 'b', traceparent: '00-x', tracestate: 's=1')
     want = { 'type' => 'mail.send', 'payload' => '{"to":"ann","n":1152921504606846976,"at":null,"list":[1.5,true]}', 'id' => 'order-7', 'run_at_ms' => '1900000000500',
              'expires_at_ms' => '1900000001000', 'max_attempts' => '4', 'timeout_ms' => '1500', 'tracking' => 'all', 'on_success' => 'a', 'on_failure' => 'b',
-             'then' => '[{"type":"c","payload":{"n":1}}]', 'batch' => 'b', 'traceparent' => '00-x', 'h.tenant' => '9', 'h.tracestate' => 's=1' }
+             'then' => '[{"type":"c","payload":{"n":1},"queue":"mail"}]', 'batch' => 'b', 'traceparent' => '00-x', 'h.tenant' => '9', 'h.tracestate' => 's=1' }
     assert_equal want, job.fields.each_slice(2).to_h
     assert_equal 'high', job.lane
     assert_equal({ 'type' => 'blob', 'payload' => "\xFF\x00".b, 'encoding' => 'raw' }, Submission.new('blob', "\xFF\x00".b, encoding: 'raw').fields.each_slice(2).to_h)
@@ -41,6 +41,7 @@ class SubmissionTest < Minitest::Test
     ['a', Object.new, {}, /JSON has no Object/], ['a', { 1 => 2 }, {}, /a key must be a text/], ['a', Float::NAN, {}, /JSON has no NaN/], ['a', 2**64, {}, /64 bits/],
     ['a', "\xFF".b, {}, /bytes/], ['a', 1, { encoding: 'raw' }, /must be a text of bytes/], ['a', 'x' * (8 * 1024 * 1024), {}, /the most is/],
     ['a', nil, { headers: { x: [1] } }, /the header 'x' must be/], ['a', nil, { headers: { x: 'x' * 9000 } }, /too long/], ['a', nil, { then: [{ type: 'a', delay: 1 }] }, /but not 'delay'/],
+     ['a', nil, { then: [{ type: 'a', queue: 'No' }] }, /queue does not match/],
     ['a', nil, { unique_mode: 'replace' }, /need unique/]
   ].freeze
 

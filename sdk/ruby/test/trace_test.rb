@@ -46,6 +46,16 @@ class TraceTest < Minitest::Test
     assert_nil Job.current
   end
 
+  def test_a_tracestate_that_breaks_the_standard_is_left_out
+    members = (0...32).map { |nth| "k#{nth}=1" }.join(',')
+    long = "a=#{'x' * 250},b=#{'y' * 250},c="
+    ['a=1', 'a=1 , ,b=2', members, "#{long}12"].each { |good| assert_equal good, Submission.new('a', traceparent: PARENT, tracestate: good).fields.last }
+    ['', ',', 'a', 'a=', 'A=1', 'a=1,a=2', 'a=b=c', 'a=ü', "a=1\r\nx: y", "#{members},k=1", "#{long}123456789"].each do |bad|
+      assert_equal ['type', 'a', 'traceparent', PARENT], Submission.new('a', traceparent: PARENT, tracestate: bad).fields
+      assert_nil Job.new('a', headers: { 'tracestate' => bad }).tracestate
+    end
+  end
+
   def test_with_the_api_the_active_span_goes_into_jobs_and_handlers_continue_it
     Object.const_set(:OpenTelemetry, Stub)
     assert_equal %w[type a], Submission.new('a').fields

@@ -41,6 +41,8 @@ pub(super) fn of(context: &JobContext) -> BTreeMap<String, String> {
     }
     if let Some(traceparent) = attempt::traceparent(context) {
         variables.insert("TRACEPARENT".to_owned(), traceparent.to_owned());
+        let state = context.tracestate().map(|state| ("TRACESTATE".to_owned(), state.to_owned()));
+        variables.extend(state);
     }
     variables
 }

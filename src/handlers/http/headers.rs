@@ -16,6 +16,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const STEP: HeaderName = HeaderName::from_static("x-streamfleet-step");
 const REDELIVERED: HeaderName = HeaderName::from_static("x-streamfleet-redelivered");
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// What is escaped in a header: everything that cannot be seen, and what begins an escape.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
@@ -26,7 +27,15 @@ const KEY_ESCAPED: &AsciiSet = &ESCAPED.add(b'/');
 /// Returns true for a header that the configuration must not set: the handler's own headers, and those that frame a
 /// request.
 pub(super) fn is_reserved(name: &HeaderName) -> bool {
-    let own = [IDEMPOTENCY_KEY, TRACEPARENT, CONTENT_TYPE, CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
+    let own = [
+        IDEMPOTENCY_KEY,
+        TRACEPARENT,
+        TRACESTATE,
+        CONTENT_TYPE,
+        CONTENT_LENGTH,
+        TRANSFER_ENCODING,
+        CONNECTION,
+    ];
     own.contains(name) || name.as_str().starts_with(OWN_PREFIX)
 }
 
@@ -56,6 +65,9 @@ pub(super) fn of(context: &JobContext) -> HeaderMap {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type(context.encoding())));
     if let Some(traceparent) = attempt::traceparent(context) {
         headers.insert(TRACEPARENT, escaped(traceparent));
+        // Visible ASCII and spaces, which need no escape.
+        let state = context.tracestate().and_then(|state| HeaderValue::from_str(state).ok());
+        headers.extend(state.map(|state| (TRACESTATE, state)));
     }
     headers
 }
@@ -172,6 +184,16 @@ mod tests {
     fn a_repeated_job_is_marked_in_the_headers() {
         assert_eq!(value(&[("lost", "1")], "x-streamfleet-redelivered").unwrap(), "true");
         assert_eq!(value(&[("traceparent", "00-ab-cd-01")], "traceparent").unwrap(), "00-ab-cd-01");
+    }
+
+    #[test]
+    fn a_tracestate_is_sent_beside_a_valid_traceparent_if_it_keeps_the_standard() {
+        let parent = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let sent = |fields: &[(&str, &str)]| value(fields, "tracestate");
+        assert_eq!(sent(&[parent, ("h.tracestate", "a=x y,b=2")]).as_deref(), Some("a=x y,b=2"));
+        for fields in [[parent, ("h.tracestate", "a=1\r\nx: y")], [("a", "b"), ("h.tracestate", "a=1")]] {
+            assert_eq!(sent(&fields), None, "{fields:?}");
+        }
     }
 
     proptest! {

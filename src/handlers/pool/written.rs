@@ -10,7 +10,7 @@ use super::message::PROTOCOL;
 use super::payload::Body;
 use crate::JobContext;
 use crate::handlers::attempt;
-use crate::job::{Encoding, EntryId, JobId, Lane, StepKind};
+use crate::job::{Encoding, EntryId, JobId, Lane, StepKind, TraceState};
 
 /// About what a job's line has besides its payload and its headers.
 const HEAD_BYTES: usize = 384;
@@ -113,11 +113,15 @@ impl Head<'_> {
         }
     }
 
-    /// If there are several headers of one name, the first one counts.
+    /// If there are several headers of one name, the first one counts. A `tracestate` that breaks the standard is left out.
     fn headers(&mut self, context: &JobContext) {
         let mut headers = BTreeMap::new();
         for (name, value) in context.headers() {
             headers.entry(name).or_insert(value);
+        }
+        let state = headers.get(TraceState::HEADER).map(|state| TraceState::parse(state.as_bytes()));
+        if state == Some(None) {
+            headers.remove(TraceState::HEADER);
         }
         self.json(&headers);
     }
@@ -158,6 +162,16 @@ mod tests {
         }
         let left = read["timeout_ms"].as_u64().unwrap();
         assert!((1..=20_000).contains(&left), "{left}");
+    }
+
+    #[test]
+    fn a_tracestate_that_breaks_the_standard_is_no_header() {
+        let headers = |state: &str| {
+            let line = line_of(&context(&[("h.tracestate", state), ("h.x", "1")]), b"{}", 1, 1);
+            serde_json::from_slice::<Value>(&line).unwrap()["headers"].clone()
+        };
+        assert_eq!(headers("a=1"), json!({"tracestate": "a=1", "x": "1"}));
+        assert_eq!(headers("a"), json!({"x": "1"}));
     }
 
     #[test]

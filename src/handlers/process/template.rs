@@ -19,7 +19,7 @@ const INHERITED: [&str; 6] = ["PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR"];
 const OWN: &str = "STREAMFLEET_";
 
 /// … and other ones that are about streamfleet: a login for its server, and the span of the command that started it.
-const ALSO_OWN: [&str; 2] = ["REDISCLI_AUTH", "TRACEPARENT"];
+const ALSO_OWN: [&str; 3] = ["REDISCLI_AUTH", "TRACEPARENT", "TRACESTATE"];
 
 /// The longest grace: a stopping worker waits that long for a program, and holds the job's lease meanwhile.
 const LONGEST_GRACE: Duration = Duration::from_secs(3600);

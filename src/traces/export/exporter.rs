@@ -11,10 +11,10 @@ use opentelemetry_sdk::trace::SpanData;
 use prost::Message;
 use tokio_util::sync::CancellationToken;
 
-use super::destination::{Answer, Destination};
 use crate::batcher::{BatchLimits, Batcher, Dropped};
 use crate::event::{Event, Events, ReportEvent, SpanLoss};
 use crate::job::jittered;
+use crate::otlp::destination::{Answer, Destination};
 
 /// The spans of one request.
 const LIMITS: BatchLimits = BatchLimits { most: 512, linger: Duration::from_secs(1), lingers_full: false };

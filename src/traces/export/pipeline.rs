@@ -12,12 +12,15 @@ use tracing_opentelemetry::OpenTelemetryLayer;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::{Layer, Registry};
 
-use super::destination::Destination;
 use super::exporter::{self, Exporter};
 use super::funnel::Funnel;
 use crate::batcher::{Batcher, finish, lossy_queue};
 use crate::event::Events;
+use crate::otlp::destination::{Destination, LAST_SEND_TIMEOUT, resource};
 use crate::traces::{Config, Error};
+
+/// What is added to a collector's address.
+pub(super) const PATH: &str = "/v1/traces";
 
 /// How many ended spans may wait for the collector.
 const WAITING_MAX: usize = 4096;
@@ -25,9 +28,6 @@ const WAITING_MAX: usize = 4096;
 /// How many of a handler's log lines one span keeps.
 const EVENTS_MAX: u32 = 32;
 const ATTRIBUTES_MAX: u32 = 64;
-
-/// How long sending the last spans may take.
-const LAST_SEND_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// How much longer to wait for the thread to end.
 const MARGIN: Duration = Duration::from_millis(250);
@@ -76,9 +76,11 @@ impl Traces {
     /// [`Error`] if the endpoint is not an address, or if the headers file cannot be read.
     pub fn configured(config: &Config) -> Result<Option<Self>, Error> {
         let Some(endpoint) = config.wanted() else { return Ok(None) };
-        let destination = Destination::new(endpoint, config)?;
+        let headers = (config.headers_file.as_deref(), config.headers.as_ref());
+        let destination = Destination::open(endpoint, PATH, headers).map_err(Error)?;
         let (sender, spans) = lossy_queue(WAITING_MAX);
-        let resource = resource(&config.service_name);
+        let attributes = resource(&config.service_name).map(|(name, value)| KeyValue::new(name, value));
+        let resource = Resource::builder_empty().with_attributes(attributes).build();
         let roots = Sampler::TraceIdRatioBased(config.ratio);
         let provider = SdkTracerProvider::builder()
             .with_span_processor(Funnel { spans: sender })
@@ -143,15 +145,4 @@ impl Exporting {
             tracing::warn!("the last spans were not exported");
         }
     }
-}
-
-/// Returns the attributes that identify this process in every span.
-fn resource(service_name: &str) -> Resource {
-    let uname = rustix::system::uname();
-    let instance = format!("{}-{}", uname.nodename().to_string_lossy(), std::process::id());
-    Resource::builder_empty()
-        .with_service_name(service_name.to_owned())
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-        .with_attribute(KeyValue::new("service.instance.id", instance))
-        .build()
 }

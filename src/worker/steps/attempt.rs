@@ -1,31 +1,31 @@
-//! One attempt of a job made of steps: the steps that are ready run one after another. Before a step's handler is
-//! called, the ledger records that it starts; afterwards, how it ended. The settler settles the job.
+//! One attempt of a job made of steps: the steps that are ready run, one after another or side by side. Before a step's handler
+//! is called, the ledger records that it starts; afterwards, how it ended. These writes are made one at a time. The settler
+//! settles the job.
 
 mod first;
+mod handling;
+mod running;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
-use super::{Part, Steps};
+use self::handling::{EndedStep, Handling};
+use self::running::Running;
+use super::Steps;
 use crate::broker::{EndedRun, Error, NewRun, StepBegun, StepEnded, StepReported, StepRun, StepsStatus};
 use crate::job::{
     DeadReason, Failure, FailureKind, Ledger, Next, Outcome, Policy, Retry, StepEnd, StepKind, StepName,
     StepRecord, StepState, Timestamp, end_step,
 };
 use crate::sabotage::{self, Sabotage};
-use crate::traces::{AttemptSpan, within};
 use crate::worker::MAX_RESULT_BYTES;
 use crate::worker::backoff::RedisBackoff;
 use crate::worker::delivery::Delivery;
-use crate::worker::executor::{Executor, SETTLE_MARGIN, outcome_within_grace};
-use crate::worker::handler::{JobContext, StepView};
-use crate::worker::slot_timer::reached;
+use crate::worker::executor::{Executor, SETTLE_MARGIN};
 
 /// Prepares an attempt: begins its first step, so that Redis refuses before anything runs. The ledger says which step that
 /// is, and is read before, unless the job's entry shows that there is none.
@@ -51,6 +51,7 @@ pub(in crate::worker) async fn begin<'a>(
         begun: None,
         has_run: false,
         failure: None,
+        outcome: None,
     };
     if attempt.is_unstarted() && attempt.begin_first(false).await? {
         return Ok(attempt);
@@ -82,41 +83,64 @@ pub(in crate::worker) struct Attempt<'a> {
     has_run: bool,
     /// The last failure.
     failure: Option<(FailureKind, String)>,
+    /// What the attempt ends with, once nothing runs any more.
+    outcome: Option<Outcome>,
 }
 
-impl Attempt<'_> {
-    /// Runs the steps that are ready, and returns the outcome for the job.
+impl<'a> Attempt<'a> {
+    /// Runs the steps that are ready, and returns the outcome for the job. If one of them ends the attempt, no other begins,
+    /// and those that run come to their end.
     pub(in crate::worker) async fn run(mut self) -> Outcome {
         let (generation, mut looked_again) = (self.delivery.job.generation.to_string(), false);
+        let mut running = Running::default();
         loop {
             if let Some(at) = self.begun.take() {
-                if let Some(outcome) = self.perform(at).await {
-                    return outcome;
-                }
-                continue;
-            }
-            // An attempt that should have cancelled the job for this may have died before it did.
-            if let Some(why) = self.ledger.dropped(&generation) {
+                let outcome = self.start(at, &mut running).await;
+                self.end_with(outcome);
+            } else if let Some(at) = self.startable(&generation, &running) {
+                let outcome = self.step(at, &mut running).await;
+                self.end_with(outcome);
+            } else if let Some(ended) = running.next().await {
+                let outcome = self.has_ended(ended, &mut running).await;
+                self.end_with(outcome);
+            } else if let Some(outcome) = self.outcome.take() {
+                return outcome;
+            } else if let Some(why) = self.ledger.dropped(&generation) {
+                // An attempt that should have cancelled the job for this may have died before it did.
                 return Outcome::Dropped(why.to_owned());
-            }
-            match self.steps.plan.next(&self.ledger, &generation, self.now, &self.tried) {
-                Next::Done => return Outcome::Done(self.result()),
-                _ if self.delivery.held_lease.is_cut() => return self.delivery.held_lease.outcome(),
-                Next::Run(at) => {
-                    if let Some(outcome) = self.step(at).await {
-                        return outcome;
+            } else {
+                match self.steps.plan.next(&self.ledger, &generation, self.now, &self.tried) {
+                    Next::Done => return Outcome::Done(self.result()),
+                    _ if self.delivery.held_lease.is_cut() => return self.delivery.held_lease.outcome(),
+                    Next::Run(_) => {}
+                    Next::Wait(delay) => return self.wait(delay),
+                    // A late report or a decision may have arrived meanwhile.
+                    Next::Stuck(_) if !looked_again => {
+                        looked_again = true;
+                        if self.read_ledger().await.is_none() {
+                            return Outcome::Interrupted;
+                        }
                     }
+                    Next::Stuck(reason) => return self.stuck(reason),
                 }
-                Next::Wait(delay) => return self.wait(delay),
-                // A late report or a decision may have arrived meanwhile.
-                Next::Stuck(_) if !looked_again => {
-                    looked_again = true;
-                    if self.read_ledger().await.is_none() {
-                        return Outcome::Interrupted;
-                    }
-                }
-                Next::Stuck(reason) => return self.stuck(reason),
             }
+        }
+    }
+
+    /// Ends the attempt with this outcome, if it is one; the first one counts.
+    fn end_with(&mut self, outcome: Option<Outcome>) {
+        self.outcome = self.outcome.take().or(outcome);
+    }
+
+    /// Returns a step that may begin now, if there is one and room for it.
+    fn startable(&self, generation: &str, running: &Running<'_>) -> Option<usize> {
+        let may_start = self.outcome.is_none()
+            && running.len() < self.steps.at_once
+            && !self.delivery.held_lease.is_cut()
+            && self.ledger.dropped(generation).is_none();
+        match self.steps.plan.next(&self.ledger, generation, self.now, &self.tried) {
+            Next::Run(at) if may_start => Some(at),
+            Next::Run(_) | Next::Wait(_) | Next::Done | Next::Stuck(_) => None,
         }
     }
 
@@ -171,44 +195,65 @@ impl Attempt<'_> {
         self.executor.queue.steps().read(&job.id, known).await
     }
 
-    /// Begins and runs one step. Returns an outcome if the attempt ends with it.
-    async fn step(&mut self, at: usize) -> Option<Outcome> {
+    /// Begins one step. Returns an outcome if the attempt ends with it.
+    async fn step(&mut self, at: usize, running: &mut Running<'a>) -> Option<Outcome> {
         self.tried.insert(at);
         let begun = if is_recorded_late() {
             Some(StepBegun::Start)
         } else {
-            self.begin(self.steps.run(at, &self.run)).await
+            running.beside(self.begin(self.steps.run(at, &self.run))).await
         };
         match begun {
-            Some(StepBegun::Start) => self.perform(at).await,
-            Some(StepBegun::Refused) => self.look_again().await,
+            Some(StepBegun::Start) => self.start(at, running).await,
+            Some(StepBegun::Refused) => running.beside(self.look_again()).await,
             // Giving the entry back finds out what it is. An earlier call, whose reply was lost, may have recorded the start.
             Some(StepBegun::Stale) => {
-                self.take_back(at).await;
+                running.beside(self.take_back(at)).await;
                 Some(Outcome::Interrupted)
             }
             None => Some(Outcome::Interrupted),
         }
     }
 
-    /// Runs one step, whose start is recorded. Returns an outcome if the attempt ends with it.
-    async fn perform(&mut self, at: usize) -> Option<Outcome> {
-        if let Err(outcome) = self.executor.confirm(self.delivery).await {
-            self.take_back(at).await;
+    /// Lets one step run, whose start is recorded. Returns an outcome if the attempt ends with it.
+    async fn start(&mut self, at: usize, running: &mut Running<'a>) -> Option<Outcome> {
+        if let Err(outcome) = running.beside(self.executor.confirm(self.delivery)).await {
+            running.beside(self.take_back(at)).await;
             return Some(outcome);
         }
-        let (steps, job) = (self.steps, &self.delivery.job);
-        let (part, run) = (&steps.parts[at], steps.run(at, &self.run));
-        let generation = job.generation.to_string();
+        let run = self.steps.run(at, &self.run);
         let attempts = self.attempts_of(&run);
-        self.ledger.began(&run.step, &run.run, &generation);
-        let outcome = loop {
-            let outcome = self.handle(&run, part, attempts).await;
-            if !self.delivery.held_lease.take_unbegun() {
-                break outcome;
-            }
-            if let Err(refused) = Box::pin(self.executor.ask_again(self.delivery, true)).await {
-                self.take_back(at).await;
+        self.ledger.began(&run.step, &run.run, &self.delivery.job.generation.to_string());
+        let results = self.ledger.steps();
+        let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
+        let handling = Handling {
+            executor: self.executor,
+            delivery: self.delivery,
+            part: &self.steps.parts[at],
+            timeout: self.delivery.job.timeout.unwrap_or(self.policy.timeout),
+            after: self.steps.after(&run.step),
+            results: results.collect(),
+            // Beside others, a step must not ask again whether the attempt may begin.
+            is_first: !self.has_run && self.steps.at_once == 1,
+            is_beside: !running.is_idle(),
+            attempts,
+            run,
+        };
+        running.add(handling.handle(at));
+        None
+    }
+
+    /// Records how a step ended. Returns an outcome if the attempt ends with it.
+    async fn has_ended(&mut self, ended: EndedStep, running: &mut Running<'a>) -> Option<Outcome> {
+        let EndedStep { at, run, attempts, outcome } = ended;
+        if running.is_idle() {
+            // No handler runs now, so nothing but a lost lease ends the attempt.
+            self.delivery.held_lease.renew_until_settled();
+        }
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(refused) => {
+                running.beside(self.take_back(at)).await;
                 return Some(refused);
             }
         };
@@ -216,8 +261,9 @@ impl Attempt<'_> {
         if is_recorded_late() {
             self.begin(run.clone()).await;
         }
-        let before = (run.kind, attempts, job.max_attempts);
-        let mut end = end_step(before, &part.limits, self.policy, &outcome, rand::random());
+        let before = (run.kind, attempts, self.delivery.job.max_attempts);
+        let limits = &self.steps.parts[at].limits;
+        let mut end = end_step(before, limits, self.policy, &outcome, rand::random());
         end.result = end.result.filter(|result| result.len() <= StepRecord::MAX_RESULT_BYTES);
         if let (Some((_, error)), Outcome::Failed(failure)) = (&end.error, &outcome) {
             self.failure = Some((failure.kind, format!("the step {} failed: {error}", run.step)));
@@ -226,20 +272,19 @@ impl Attempt<'_> {
         // If this cannot be recorded, the attempt is over.
         self.ledger.ended(&run.step, &end, self.now);
         let next = self.next_after(&end);
-        let following = next.map(|at| steps.run(at, &self.run));
+        let following = next.map(|at| self.steps.run(at, &self.run));
         let ended = Arc::new(EndedRun { run, end, dropped, next: following });
-        let reported = self.record_end(&ended).await;
-        match reported {
+        match running.beside(self.record_end(&ended)).await {
             Some(StepReported { ended: StepEnded::Recorded, now, begun }) => {
                 self.now = now;
                 self.ledger.ended(&ended.run.step, &ended.end, now);
                 match next.zip(begun) {
-                    Some((at, begun)) => self.has_begun(at, begun).await,
+                    Some((at, begun)) => running.beside(self.has_begun(at, begun)).await,
                     None => matches!(outcome, Outcome::Dropped(_) | Outcome::Lost(_)).then_some(outcome),
                 }
             }
             Some(StepReported { ended: StepEnded::Late, .. }) => {
-                self.resume().await;
+                running.beside(self.resume()).await;
                 Some(Outcome::Interrupted)
             }
             Some(StepReported { ended: StepEnded::Stale, .. }) | None => Some(Outcome::Interrupted),
@@ -250,7 +295,7 @@ impl Attempt<'_> {
     fn next_after(&self, end: &StepEnd) -> Option<usize> {
         let continues =
             end.state == StepState::Done && !self.delivery.held_lease.is_cut() && !is_recorded_late();
-        if !continues {
+        if !continues || self.outcome.is_some() {
             return None;
         }
         let generation = self.delivery.job.generation.to_string();
@@ -324,76 +369,6 @@ impl Attempt<'_> {
         let attempts = self.attempts_of(run);
         let end = StepEnd { state: StepState::Pending, attempts, delay: None, error: None, result: None };
         Arc::new(EndedRun { run: run.clone(), end, dropped: None, next: None })
-    }
-
-    /// Calls the handler, under the step's timeout and the attempt's cancellation.
-    async fn handle(&self, run: &StepRun, part: &Part, attempts: u32) -> Outcome {
-        let held_lease = &self.delivery.held_lease;
-        held_lease.mark_unaware();
-        let timeout = part.limits.timeout_within(self.delivery.job.timeout.unwrap_or(self.policy.timeout));
-        let deadline = Instant::now() + timeout;
-        held_lease.renew_until(deadline + part.handler.grace() + SETTLE_MARGIN);
-        let token: CancellationToken = held_lease.token().child_token();
-        let results = self.ledger.steps();
-        let results = results.filter_map(|(step, record)| Some((step.clone(), record.result.clone()?)));
-        let span = self.span(&run.step, attempts);
-        let view = StepView {
-            name: run.step.clone(),
-            kind: run.kind,
-            is_first: !self.has_run,
-            attempts,
-            token: token.clone(),
-            results: results.collect(),
-            after: self.steps.after(&run.step),
-            trace: span.as_ref().map(|span| span.context),
-        };
-        let reports = Arc::clone(&self.executor.reporter.reports);
-        let context = JobContext::new(Arc::clone(self.delivery), reports, deadline, true).in_step(view);
-        let running = within(span.as_ref(), part.handler.run(context));
-        let outcome = self.bounded(running, (timeout, deadline), &token, part.handler.grace()).await;
-        // No handler runs now, so nothing but a lost lease ends the attempt.
-        held_lease.renew_until_settled();
-        if let Some(span) = span {
-            span.end_step(&outcome);
-        }
-        outcome
-    }
-
-    /// Begins the step's span, if the attempt has one.
-    fn span(&self, name: &StepName, attempts: u32) -> Option<AttemptSpan> {
-        self.delivery.trace()?;
-        self.executor.tracer.as_ref()?.begin_step(name, attempts)
-    }
-
-    /// Runs a handler within the step's timeout and the attempt's cancellation.
-    async fn bounded(
-        &self,
-        mut running: BoxFuture<'_, Outcome>,
-        (timeout, deadline): (Duration, Instant),
-        token: &CancellationToken,
-        grace: Duration,
-    ) -> Outcome {
-        let held_lease = &self.delivery.held_lease;
-        let cut_short = tokio::select! {
-            biased;
-            outcome = &mut running => {
-                // It may have failed because it saw its cancellation before we did.
-                let failed = matches!(outcome, Outcome::Failed(_)) && held_lease.is_cut();
-                return if failed && held_lease.is_aware() { Outcome::Interrupted } else { outcome };
-            }
-            () = reached(deadline) => {
-                token.cancel();
-                let error = format!("the handler ran longer than its timeout of {timeout:?}");
-                Outcome::Failed(Failure::new(FailureKind::Timeout, error, Retry::Policy))
-            }
-            () = held_lease.token().cancelled() => Outcome::Interrupted,
-        };
-        // What the handler says in its grace period counts if it is more than the consequence of our cutting it short.
-        match outcome_within_grace(running, grace).await {
-            Some(outcome @ (Outcome::Done(_) | Outcome::Snoozed(_))) => outcome,
-            Some(outcome) if !held_lease.is_aware() => outcome,
-            Some(_) | None => cut_short,
-        }
     }
 
     /// Records how a run ended. A known end is sent until Redis has accepted it. If nobody knows the end, the ledger already says

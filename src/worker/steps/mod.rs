@@ -43,6 +43,8 @@ pub struct Steps {
     text: Arc<str>,
     /// The parts in plan order.
     parts: Vec<Part>,
+    /// How many of them may run at once.
+    at_once: usize,
 }
 
 /// What runs one step.
@@ -57,10 +59,12 @@ struct Part {
 pub struct StepsBuilder {
     steps: Vec<(PlannedStep, Part)>,
     wrong: Option<PlanError>,
+    at_once: Option<usize>,
 }
 
 impl Steps {
-    /// Starts to put steps together. They run one after another, in the order in which they are added, unless `after` says otherwise.
+    /// Starts to put steps together. They run one after another, in the order in which they are added, unless `after` or
+    /// [`concurrent`](StepsBuilder::concurrent) says otherwise.
     pub fn builder() -> StepsBuilder {
         StepsBuilder::default()
     }
@@ -163,6 +167,13 @@ impl StepsBuilder {
         self
     }
 
+    /// Lets up to this many steps of one job run at the same time, if they are ready: 1 to 64, by default 1. A job holds one slot
+    /// all the same. If order matters, say so by [`after`](Self::after).
+    #[must_use]
+    pub fn concurrent(self, steps: usize) -> Self {
+        Self { at_once: Some(steps.clamp(1, Plan::MAX_STEPS)), ..self }
+    }
+
     /// Builds the steps.
     ///
     /// # Errors
@@ -175,7 +186,7 @@ impl StepsBuilder {
         }
         let (planned, parts) = self.steps.into_iter().unzip();
         let plan = Plan::new(planned)?;
-        Ok(Steps { text: plan.to_string().into(), plan, parts })
+        Ok(Steps { text: plan.to_string().into(), plan, parts, at_once: self.at_once.unwrap_or(1) })
     }
 
     fn with(&mut self, name: &str, change: impl FnOnce(&mut PlannedStep, &mut Part)) {

@@ -250,9 +250,14 @@ fn a_relative_expiry_is_counted_by_the_servers_clock() {
 fn jobs_inherit_a_valid_trace_of_the_submitting_program() {
     const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let server = RedisServer::start();
+    let state = |queue: &str| entry(&server, &format!("sf:{{{queue}}}:jobs")).remove("h.tracestate");
     let submit = |queue: &str, trace: &str, stdin: &str| {
         let args = ["enqueue", "--queue", queue, if stdin.is_empty() { "mail.send" } else { "--bulk" }];
-        let output = launch(&server, &args).env("TRACEPARENT", trace).stdin(stdin).output(SOON);
+        let output = launch(&server, &args)
+            .env("TRACEPARENT", trace)
+            .env("TRACESTATE", "shop=1")
+            .stdin(stdin)
+            .output(SOON);
         assert_eq!(output.code, Some(0), "{output:?}");
         entry(&server, &format!("sf:{{{queue}}}:jobs")).remove("traceparent")
     };
@@ -260,4 +265,9 @@ fn jobs_inherit_a_valid_trace_of_the_submitting_program() {
     assert_eq!(submit("many", TRACE, "{\"type\":\"mail.send\"}\n").as_deref(), Some(TRACE.as_bytes()));
     assert_eq!(submit("none", "", ""), None);
     assert_eq!(submit("broken", "00-ab-cd-01", ""), None);
+    let own = format!("{{\"type\":\"a\",\"traceparent\":\"{TRACE}\",\"tracestate\":\"desk=2\"}}\n");
+    assert_eq!(submit("own", "", &own).as_deref(), Some(TRACE.as_bytes()));
+    let want = [Some("shop=1"), Some("shop=1"), None, None, Some("desk=2")]
+        .map(|text| text.map(|text| text.as_bytes().to_vec()));
+    assert_eq!(["one", "many", "none", "broken", "own"].map(state), want);
 }

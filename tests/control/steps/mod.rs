@@ -9,3 +9,4 @@ mod once;
 mod overlap;
 mod replay;
 mod scripts;
+mod side_by_side;

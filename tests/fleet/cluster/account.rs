@@ -45,6 +45,13 @@ impl Notes {
         self.runs.lock().unwrap().get(job).cloned().unwrap_or_default()
     }
 
+    /// Returns the jobs whose ids begin so, and how often each ran.
+    pub(super) fn with_prefix(&self, prefix: &str) -> BTreeMap<String, usize> {
+        let runs = self.runs.lock().unwrap();
+        let own = runs.iter().filter(|(job, _)| job.starts_with(prefix));
+        own.map(|(job, runs)| (job.clone(), runs.len())).collect()
+    }
+
     /// Returns how many jobs of a queue began after this instant.
     pub(super) fn after(&self, queue: &str, instant: Instant) -> usize {
         let runs = self.runs.lock().unwrap();

@@ -2,6 +2,7 @@
 //! changes, and what the queues on other servers notice.
 
 mod account;
+mod chains;
 mod commands;
 mod names;
 mod outage;

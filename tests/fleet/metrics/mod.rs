@@ -3,5 +3,6 @@
 mod account;
 mod leader;
 mod page;
+mod push;
 mod refused;
 mod script;

@@ -14,6 +14,7 @@ const HEAD: &str = "\
 This page lists the metrics that each worker serves at `/metrics`. It is generated from the catalogue in `crates/service/src/telemetry/catalogue`;
 `STREAMFLEET_TEST_REWRITE=1 cargo test --test fleet metrics::page` writes it. `streamfleet metrics` lists the same metrics, with `--json` for programs.
 
+- A process can also [push](otlp-metrics.md) them to an OpenTelemetry collector.
 - All series exist from the start of the process, with the value 0. None appears or disappears later. Labels are closed sets: job ids, error texts and
   payloads are never labels.
 - Only a process with the section `[history]` or `[outbox]` has the series of that section.

@@ -47,7 +47,8 @@ async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
     let scene = Scene::start().await;
     let builder = scene.builder(Works(scene.queue.clone())).handler_for("other", Acts::well()).unwrap();
     let fleet = harness::fleet::Running::of(builder.traced().build());
-    scene.submit(Some(SUBMITTER)).await;
+    let job = Submission::new("test").unwrap().traceparent(SUBMITTER).tracestate("shop=1");
+    Producer::new(scene.queue.clone()).submit(job).await.unwrap();
     until_empty(&scene.queue).await;
     let spans = scene.collector.spans(3).await;
     assert!(spans.iter().all(|span| trace(span) == TRACE));
@@ -55,6 +56,7 @@ async fn a_handlers_spans_log_lines_and_jobs_are_children_of_its_attempt() {
         (named(&spans, "process test"), named(&spans, "resize"), named(&spans, "process other"));
     assert_eq!((parent(attempt), parent(inner)), (SPAN, place(attempt).span_id()));
     assert_eq!(parent(other), place(inner).span_id());
+    assert!([attempt, inner, other].iter().all(|span| span.trace_state == "shop=1"), "{spans:?}");
     assert_eq!(attribute(&inner.attributes, "width").as_deref(), Some("40"));
     assert_eq!((attempt.events.len(), attempt.events[0].name.as_str()), (1, "looking"));
     assert_eq!(attribute(&attempt.events[0].attributes, "room").as_deref(), Some("7"));
@@ -72,11 +74,13 @@ async fn a_follow_up_job_is_a_child_of_the_attempt_it_follows() {
     let scene = Scene::start().await;
     let builder = scene.builder(Acts::well()).handler_for("after", Acts::well()).unwrap();
     let fleet = harness::fleet::Running::of(builder.traced().build());
-    let job = Submission::new("test").unwrap().on_success("after").unwrap().traceparent(SUBMITTER);
+    let job = Submission::new("test").unwrap().on_success("after").unwrap();
+    let job = job.traceparent(SUBMITTER).tracestate("shop=1,desk=2");
     Producer::new(scene.queue.clone()).submit(job).await.unwrap();
     let spans = scene.collector.spans(2).await;
-    let attempt = named(&spans, "process test");
-    assert_eq!(parent(named(&spans, "process after")), place(attempt).span_id());
+    let (attempt, after) = (named(&spans, "process test"), named(&spans, "process after"));
+    assert_eq!(parent(after), place(attempt).span_id());
+    assert_eq!([attempt, after].map(|span| span.trace_state.as_str()), ["shop=1,desk=2"; 2]);
     scene.end(fleet).await;
 }
 
@@ -103,13 +107,14 @@ async fn each_step_is_a_span_inside_its_attempts() {
 #[tokio::test]
 async fn a_program_gets_the_trace_of_its_attempt() {
     let scene = Scene::start().await;
-    let exec = Exec::new(ExecConfig::new(["sh", "-c", "echo $TRACEPARENT"])).unwrap();
+    let exec = Exec::new(ExecConfig::new(["sh", "-c", "echo $TRACEPARENT $TRACESTATE"])).unwrap();
     let fleet = scene.fleet(exec);
-    let job = Submission::new("test").unwrap().tracking(Tracking::All).traceparent(SUBMITTER);
+    let job = Submission::new("test").unwrap().tracking(Tracking::All);
+    let job = job.traceparent(SUBMITTER).tracestate("shop=1");
     let job = Producer::new(scene.queue.clone()).submit(job).await.unwrap();
     let status = until_state(&scene.queue, &job, State::Done).await;
     let span = scene.collector.spans(1).await.remove(0);
-    assert_eq!(status.result.unwrap(), format!("{:?}", place(&span).as_str()));
+    assert_eq!(status.result.unwrap(), format!("\"{} shop=1\"", place(&span).as_str()));
     scene.end(fleet).await;
 }
 

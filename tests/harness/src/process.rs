@@ -130,7 +130,10 @@ pub fn streamfleet() -> PathBuf {
 
 fn is_ours(name: &OsStr) -> bool {
     let passed_on = [server_program::VARIABLE, SABOTAGE].iter().any(|known| name == *known);
-    name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on || name == "TRACEPARENT"
+    name.as_encoded_bytes().starts_with(b"STREAMFLEET_") && !passed_on
+        || name == "TRACEPARENT"
+        || name == "TRACESTATE"
+        || name.as_encoded_bytes().starts_with(b"OTEL_")
 }
 
 /// Returns the orders from [`Launch::this_program`], if it started this process. From then on, this process ends with the one

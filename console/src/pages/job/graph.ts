@@ -49,3 +49,24 @@ function line(from: { x: number; y: number }, to: { x: number; y: number }): str
   const middle = (x1 + x2) / 2;
   return `M${x1} ${y1}C${middle} ${y1} ${middle} ${y2} ${x2} ${y2}`;
 }
+
+interface Ran {
+  step: string;
+  state: string;
+  begun_ms?: number | null;
+  since_ms?: number | null;
+  decision?: { at_ms: number } | null;
+}
+
+/** When each step last ran, as the share of the time from the first begin to the last end: from 0 to 1. Steps that did not run are missing. */
+export function spansOf(steps: Ran[], now: number): Map<string, { from: number; to: number }> {
+  const runs = steps.flatMap(({ step, state, begun_ms: begun, since_ms: since, decision }) => {
+    if (!begun) return [];
+    // What a person decided is no end of a run.
+    const ended = state === 'started' ? Math.max(now, begun) : decision && decision.at_ms >= begun ? begun : (since ?? begun);
+    return [{ step, begun, ended }];
+  });
+  const first = Math.min(...runs.map(({ begun }) => begun));
+  const all = Math.max(1, Math.max(...runs.map(({ ended }) => ended)) - first);
+  return new Map(runs.map(({ step, begun, ended }) => [step, { from: (begun - first) / all, to: (ended - first) / all }]));
+}

@@ -5,8 +5,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::hand_over::HandOver;
 use super::task::CampaignTag;
-use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy};
+use super::{DeadReason, Envelope, JobSpec, JobType, Malformed, Policy, QueueName, TraceContext, TraceState};
 
 text!(
     /// A key that only one live job may have: while a job with this key lives, another one is not accepted.
@@ -56,12 +57,39 @@ pub struct ChainedJob {
     /// The type of the job that follows its death.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     on_failure: Option<String>,
+    /// The queue that it goes to, and with it those after it; otherwise that of the job before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueName>,
 }
 
 impl PartialEq for ChainedJob {
     fn eq(&self, other: &Self) -> bool {
         let raw = |link: &Self| link.payload.as_ref().map(|payload| payload.get().to_owned());
-        self.job_type == other.job_type && self.on_failure == other.on_failure && raw(self) == raw(other)
+        (&self.job_type, &self.on_failure, &self.queue) == (&other.job_type, &other.on_failure, &other.queue)
+            && raw(self) == raw(other)
+    }
+}
+
+/// The trace that the jobs which follow another one belong to.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CarriedTrace<'a> {
+    /// A `traceparent`.
+    pub parent: Option<&'a [u8]>,
+    /// What belongs to it.
+    pub state: Option<&'a str>,
+}
+
+impl<'a> CarriedTrace<'a> {
+    /// Returns the trace of the attempt that ended, if it had a span; otherwise what the job itself carries, unchanged.
+    pub fn of(envelope: &'a Envelope, attempt: Option<&'a TraceContext>) -> Self {
+        let parent = attempt.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
+        Self { parent, state: TraceState::carried(envelope) }
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> {
+        let state = self.state.map(|state| (TraceState::FIELD, state.as_bytes()));
+        self.parent.map(|parent| ("traceparent", parent)).into_iter().chain(state)
     }
 }
 
@@ -101,7 +129,14 @@ impl ChainedJob {
         let payload = payload.map(RawValue::from_string).transpose();
         let payload =
             payload.map_err(|error| Malformed::new(format!("a payload in then is not JSON: {error}")))?;
-        Ok(Self { job_type: job_type.to_string(), payload, on_failure: None })
+        Ok(Self { job_type: job_type.to_string(), payload, on_failure: None, queue: None })
+    }
+
+    /// Sends it, and the jobs after it that name no queue themselves, to this queue. By default, a job goes to the queue of
+    /// the job before it.
+    #[must_use]
+    pub fn queue(self, queue: &QueueName) -> Self {
+        Self { queue: Some(queue.clone()), ..self }
     }
 }
 
@@ -122,6 +157,16 @@ impl ChainedJob {
     #[doc(hidden)]
     pub fn parts(&self) -> (&str, Option<&str>) {
         (&self.job_type, self.payload.as_deref().map(RawValue::get))
+    }
+
+    /// Returns the queue that it names.
+    #[doc(hidden)]
+    pub fn other_queue(&self) -> Option<&QueueName> {
+        self.queue.as_ref()
+    }
+
+    pub(super) fn failure(&self) -> Option<&str> {
+        self.on_failure.as_deref()
     }
 }
 
@@ -148,14 +193,23 @@ impl FollowUps {
         *self == Self::default()
     }
 
-    /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`, a `traceparent`.
-    pub fn follow(&self, job: &JobSpec, trace: Option<&[u8]>, end: End<'_>) -> Vec<Envelope> {
+    /// Returns the jobs that follow this end, ready to be appended. They belong to `trace`.
+    pub fn follow(&self, job: &JobSpec, trace: CarriedTrace<'_>, end: End<'_>) -> Vec<Envelope> {
         let facts = Facts::of(job, end).json();
         let call = |job_type: &JobType| follower(job_type.as_str(), &facts, job, trace, &[]);
         match end {
             End::Done(_) => {
                 let next = self.then.split_first().map(|(next, rest)| {
                     let payload = next.payload.as_ref().map_or(facts.as_str(), |payload| payload.get());
+                    if let Some(queue) = &next.queue {
+                        let order = HandOver::text(
+                            queue.as_str(),
+                            next,
+                            payload,
+                            (job.id.to_string().as_str(), rest),
+                        );
+                        return follower(HandOver::TYPE, &order, job, trace, &[("tracking", Some("all"))]);
+                    }
                     let rest = chain_text(rest);
                     let further = [("then", (!rest.is_empty()).then_some(rest.as_str()))];
                     let failure = [("on_failure", next.on_failure.as_deref())];
@@ -175,7 +229,7 @@ impl FollowUps {
 pub fn callback_of_type(
     job: &JobSpec,
     policy: &Policy,
-    trace: Option<&[u8]>,
+    trace: CarriedTrace<'_>,
     end: End<'_>,
 ) -> Option<Envelope> {
     let own = job.follow_ups.as_deref();
@@ -235,14 +289,13 @@ fn follower(
     job_type: &str,
     payload: &str,
     job: &JobSpec,
-    trace: Option<&[u8]>,
+    trace: CarriedTrace<'_>,
     more: &[(&str, Option<&str>)],
 ) -> Envelope {
     let parent = job.id.to_string();
     let own = [("type", job_type.as_bytes()), ("payload", payload.as_bytes()), ("parent", parent.as_bytes())];
     let more = more.iter().filter_map(|(name, value)| Some((*name, (*value)?.as_bytes())));
-    let trace = trace.map(|trace| ("traceparent", trace));
-    let fields: Vec<_> = own.into_iter().chain(more).chain(trace).collect();
+    let fields: Vec<_> = own.into_iter().chain(more).chain(trace.fields()).collect();
     Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), *value)))
 }
 
@@ -264,6 +317,9 @@ pub(super) fn chain(value: &[u8]) -> Result<Vec<ChainedJob>, Malformed> {
     for link in &links {
         for name in std::iter::once(&link.job_type).chain(&link.on_failure) {
             name.parse::<JobType>().map_err(|error| wrong(error.to_string()))?;
+        }
+        if link.job_type == HandOver::TYPE {
+            return Err(wrong(format!("the type {} is reserved; name a queue instead", HandOver::TYPE)));
         }
     }
     Ok(links)
@@ -288,7 +344,7 @@ mod tests {
         let fields = |envelope: Envelope| {
             envelope.fields().map(|(name, value)| (text(name), text(value))).collect::<Vec<_>>()
         };
-        follow_ups.follow(&job, envelope.get(b"traceparent"), end).into_iter().map(fields).collect()
+        follow_ups.follow(&job, CarriedTrace::of(&envelope, None), end).into_iter().map(fields).collect()
     }
 
     fn pair(name: &str, value: &str) -> (String, String) {
@@ -340,10 +396,40 @@ mod tests {
         assert!(!last[0].iter().any(|(name, _)| name == "then"));
     }
 
+    #[test]
+    fn a_job_of_a_chain_that_names_a_queue_is_handed_over_with_the_rest() {
+        let then = r#"[{"type":"b","payload":{"x":1.50},"queue":"mail","on_failure":"d"},{"type":"c"}]"#;
+        let done = followers(&[("then", then)], End::Done(None));
+        let order = r#"{"queue":"mail","type":"b","payload":{"x":1.50},"then":[{"type":"c"}],"on_failure":"d","parent":"g7"}"#;
+        assert_eq!(done[0][..2], [pair("type", "streamfleet.handover"), pair("payload", order)]);
+        assert!(done[0].contains(&pair("tracking", "all")) && done.len() == 1, "{done:?}");
+        let facts = followers(&[("then", r#"[{"type":"b","queue":"mail"}]"#)], End::Done(None));
+        let payload = r#""payload":{"id":"g7","type":"gift.send","state":"done"}"#;
+        assert!(facts[0][1].1.contains(payload), "{facts:?}");
+    }
+
+    #[test]
+    fn a_follower_gets_the_trace_and_its_state_if_they_keep_the_standard() {
+        const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let state = |parent: &str, state: &str| {
+            let fields = [("then", r#"[{"type":"b"}]"#), ("traceparent", parent), ("h.tracestate", state)];
+            let (job, envelope) = parsed(&fields).unwrap();
+            let attempt = TraceContext::parse(PARENT.replace("b7ad", "c8be").as_bytes());
+            let next = job.follow_ups.as_ref().unwrap();
+            let next = next.follow(&job, CarriedTrace::of(&envelope, attempt.as_ref()), End::Done(None));
+            let text =
+                |name: &[u8]| next[0].get(name).map(|value| String::from_utf8(value.to_vec()).unwrap());
+            (text(b"traceparent").unwrap().contains("-c8be"), text(b"h.tracestate"))
+        };
+        assert_eq!(state(PARENT, "a=1"), (true, Some("a=1".to_owned())));
+        assert_eq!(state(PARENT, "a"), (true, None));
+        assert_eq!(state("00-1", "a=1"), (true, None), "the state of a trace that nobody has");
+    }
+
     /// Returns the type of the job that follows the end of a job because its type names it.
     fn of_type(fields: &[(&str, &str)], policy: &Policy, end: End<'_>) -> Option<String> {
         let job = parsed(fields).unwrap().0;
-        let envelope = callback_of_type(&job, policy, None, end)?;
+        let envelope = callback_of_type(&job, policy, CarriedTrace::default(), end)?;
         Some(String::from_utf8(envelope.get(b"type").unwrap().to_vec()).unwrap())
     }
 
@@ -376,6 +462,8 @@ mod tests {
             ("then", "{}"),
             ("then", r#"[{"type":"A"}]"#),
             ("then", r#"[{"type":"a","paylod":1}]"#),
+            ("then", r#"[{"type":"a","queue":"No Queue"}]"#),
+            ("then", r#"[{"type":"streamfleet.handover","payload":{"queue":"mail"}}]"#),
             ("then", long.as_str()),
             ("batch", ""),
             ("unique", "a\nb"),

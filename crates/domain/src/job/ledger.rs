@@ -36,6 +36,8 @@ pub struct StepRecord {
     pub worker: String,
     /// The generation of the job in which the attempts count. A replay begins another generation.
     pub generation: String,
+    /// When the last run began.
+    pub begun: Option<Timestamp>,
     /// When the state last changed.
     pub since: Option<Timestamp>,
     /// The step does not run again before this time.
@@ -206,6 +208,7 @@ impl StepRecord {
             "run" => self.run = text(value),
             "worker" => self.worker = text(value),
             "life" => self.generation = text(value),
+            "begun" => self.begun = instant(value),
             "since" => self.since = instant(value),
             "due" => self.due = instant(value),
             "result" => self.result = Some(Bytes::copy_from_slice(value)),

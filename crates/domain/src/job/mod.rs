@@ -28,6 +28,7 @@ mod fingerprint;
 mod followup;
 mod gate;
 mod generation;
+mod hand_over;
 mod id;
 pub mod incident;
 mod invalid_payload;
@@ -57,6 +58,7 @@ pub mod task;
 mod telling;
 mod time;
 mod trace;
+mod trace_state;
 mod typed;
 mod weight;
 
@@ -69,11 +71,12 @@ pub use envelope::{Envelope, Malformed};
 pub use error_rules::ErrorRules;
 pub use fair::FairShare;
 pub use fingerprint::fingerprint;
-pub use followup::callback_of_type;
 pub use followup::{BatchId, ChainedJob, End, FollowUps, UniqueKey};
+pub use followup::{CarriedTrace, callback_of_type};
 pub use gate::written_limits;
 pub use gate::{Breaker, Closed, GateName, InvalidLimit, Limits, Parking, Rate};
 pub use generation::Generation;
+pub use hand_over::HandOver;
 pub use id::{
     ConsumerName, CronName, EntryId, InvalidName, JobId, JobType, Lane, Namespace, PoolName, QueueName,
     SinkName, StepName,
@@ -104,6 +107,7 @@ pub use step::{StepKind, StepLimits, StepState, Undecidable, Verdict};
 pub use telling::telling_line;
 pub use time::Timestamp;
 pub use trace::TraceContext;
+pub use trace_state::TraceState;
 pub use typed::Job;
 pub use typed::type_of;
 pub use weight::weight;

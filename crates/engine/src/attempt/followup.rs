@@ -7,7 +7,8 @@ use crate::attempt::taken::TakenJob;
 use crate::client::keys::Keys;
 use crate::job::task::CampaignTag;
 use crate::job::{
-    DeadReason, End, Envelope, FollowUps, Generation, Lane, Policy, callback_of_type, fingerprint,
+    CarriedTrace, DeadReason, End, Envelope, FollowUps, Generation, Lane, Policy, callback_of_type,
+    fingerprint,
 };
 
 /// The script's keys and arguments for what a job's end triggers.
@@ -26,7 +27,7 @@ impl FollowUpArgs {
         policy: Option<&Policy>,
         end: End<'_>,
     ) -> Self {
-        let trace = trace.map(|trace| trace.as_str().as_bytes()).or_else(|| envelope.get(b"traceparent"));
+        let trace = CarriedTrace::of(envelope, trace);
         let of_type = policy.and_then(|policy| callback_of_type(job, policy, trace, end));
         // An id that is accepted once has no follow-up. The batches that wait for the job learn of its end in its own lane.
         let ties = |own: &&FollowUps| !own.is_only_once() || job.own_lane != job.lane;

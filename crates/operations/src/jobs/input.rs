@@ -43,6 +43,8 @@ pub struct Input {
     pub headers: BTreeMap<String, String>,
     /// The job whose end submitted this one.
     pub parent: Option<String>,
+    /// The queue of that job, if it is another one.
+    pub parent_queue: Option<String>,
     /// When and how it runs, and what it belongs to: its fields `max_attempts`, `timeout_ms`, `expires_at_ms`, `tracking`,
     /// `on_success`, `on_failure`, `batch`, `campaign` (the task that has replayed it) and `traceparent`, as far as it has them.
     pub terms: BTreeMap<String, String>,
@@ -90,6 +92,7 @@ impl Input {
             encoding: text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned()),
             headers: BTreeMap::new(),
             parent: text("parent"),
+            parent_queue: text("parent_queue"),
             terms: TERMS.into_iter().filter_map(|name| Some((name.to_owned(), text(name)?))).collect(),
             then: None,
             shown: None,

@@ -51,6 +51,12 @@ pub struct JobStep {
     pub attempts: u32,
     /// The worker that runs it, or ran it last.
     pub worker: Option<String>,
+    /// When its last run began.
+    pub begun: Option<String>,
+    /// When its last run began, in milliseconds since 1970.
+    pub begun_ms: Option<u64>,
+    /// The steps whose last runs went on at the same time as its own.
+    pub beside: Vec<String>,
     /// Since when it is in this state.
     pub since: Option<String>,
     /// Since when it is in this state, in milliseconds since 1970.
@@ -193,6 +199,9 @@ fn report(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> JobStep {
         after: step.after.iter().map(ToString::to_string).collect(),
         attempts: record.attempts,
         worker: Some(record.worker.clone()).filter(|worker| !worker.is_empty()),
+        begun: record.begun.map(rfc3339),
+        begun_ms: record.begun.map(|time| time.as_ms()),
+        beside: beside(steps, plan, step),
         since: record.since.map(rfc3339),
         since_ms: record.since.map(|time| time.as_ms()),
         due: record.due.map(rfc3339),
@@ -202,6 +211,28 @@ fn report(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> JobStep {
         decision: record.decision.as_ref().map(decision),
         verdicts: verdicts(steps, plan, step).iter().map(|verdict| verdict.as_str()).collect(),
     }
+}
+
+/// The steps whose last runs went on at the same time as that of this one.
+fn beside(steps: &StepsStatus, plan: &Plan, step: &PlannedStep) -> Vec<String> {
+    let Some((begun, ended)) = last_run(steps, step) else { return Vec::new() };
+    let others = plan.steps().iter().filter(|other| other.name != step.name);
+    let overlaps =
+        |other: &&PlannedStep| last_run(steps, other).is_some_and(|(from, to)| from < ended && begun < to);
+    others.filter(overlaps).map(|other| other.name.to_string()).collect()
+}
+
+/// When the last run of a step began and ended; now, if it goes on.
+fn last_run(steps: &StepsStatus, step: &PlannedStep) -> Option<(Timestamp, Timestamp)> {
+    let record = steps.ledger.get(&step.name)?;
+    let begun = record.begun?;
+    let ended = match (record.state, &record.decision) {
+        (StepState::Started, _) => steps.now,
+        // What a person decided is no end of a run.
+        (_, Some(decision)) if decision.at >= begun => begun,
+        _ => record.since?,
+    };
+    Some((begun, ended))
 }
 
 /// What a person may decide about a step.

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use streamfleet::job::{
-    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, State, Timestamp, TraceContext, Tracking, UniqueKey,
+    ChainedJob, Encoding, JobId, JobSpec, Lane, Priority, QueueName, State, Timestamp, TraceContext,
+    TraceState, Tracking, UniqueKey,
 };
 use streamfleet::{Durability, Submission, SubmitError, UniqueMode, UniqueScope};
 use streamfleet_engine::admin::unpacked;
@@ -48,6 +49,11 @@ pub fn chain(text: &str) -> Result<Chain, String> {
 }
 
 impl Follow {
+    /// Returns the queues to which jobs of the chain are sent.
+    pub fn queues(&self) -> impl Iterator<Item = &QueueName> {
+        self.then.iter().flat_map(|Chain(links)| links.iter().filter_map(ChainedJob::other_queue))
+    }
+
     fn of(self, mut submission: Submission) -> Result<Submission, SubmitError> {
         if let Some(job_type) = self.on_success {
             submission = submission.on_success(&job_type)?;
@@ -99,6 +105,8 @@ pub struct Draft {
     pub headers: Vec<(String, String)>,
     /// The trace that it belongs to, if it names one.
     pub trace: Option<TraceContext>,
+    /// The `tracestate` of that trace.
+    pub trace_state: Option<TraceState>,
 }
 
 impl Draft {
@@ -122,6 +130,7 @@ impl Draft {
             track: false,
             headers: Vec::new(),
             trace: None,
+            trace_state: None,
         }
     }
 
@@ -180,10 +189,13 @@ impl Draft {
         if let Some(trace) = self.trace {
             submission = submission.traceparent(trace.as_str());
         }
-        let submission = self
+        let mut submission = self
             .headers
             .iter()
             .try_fold(submission, |submission, (name, value)| submission.header(name, value))?;
+        if let Some(state) = self.trace_state.filter(|_| self.trace.is_some()) {
+            submission = submission.tracestate(state.as_str());
+        }
         submission.fits()?;
         Ok(submission)
     }

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use streamfleet::job::{Encoding, InvalidName, JobType, Lane, Priority, Timestamp, TraceContext, UniqueKey};
+use streamfleet::job::{
+    Encoding, HandOver, InvalidName, JobType, Lane, Priority, Timestamp, TraceContext, TraceState, UniqueKey,
+};
 use streamfleet::{Submission, SubmitError, UniqueMode, UniqueScope};
 
 use super::draft::{Draft, Follow, When, chain, encode, mode, scope, timeout_in_bounds};
@@ -89,6 +91,10 @@ pub struct Line<'a> {
     /// The W3C trace context that the job belongs to. A value that breaks the standard is ignored.
     #[serde(borrow)]
     traceparent: Option<Cow<'a, str>>,
+    /// What belongs to it, as the W3C standard says. It reaches the handler as the header `tracestate`; a value that breaks the
+    /// standard is ignored.
+    #[serde(borrow)]
+    tracestate: Option<Cow<'a, str>>,
 }
 
 /// What is wrong with a line.
@@ -211,6 +217,13 @@ impl Line<'_> {
         ] {
             name.map(str::parse::<JobType>).transpose().map_err(|error| Invalid::key(key, error))?;
         }
+        // It would take a job to any queue, without the right to submit there.
+        if self.job_type == HandOver::TYPE {
+            return Err(Invalid::key(
+                "type",
+                format!("the type {} is reserved: use then with a queue", HandOver::TYPE),
+            ));
+        }
         let encoding = match self.encoding.as_deref() {
             None => Encoding::default(),
             Some(name) => Encoding::parse(name).ok_or_else(|| {
@@ -247,6 +260,7 @@ impl Line<'_> {
             track: self.track,
             headers: self.headers.into_iter().collect(),
             trace: self.traceparent.and_then(|text| TraceContext::parse(text.as_bytes())),
+            trace_state: self.tracestate.and_then(|text| TraceState::parse(text.as_bytes())),
         })
     }
 

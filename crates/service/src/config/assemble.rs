@@ -128,7 +128,8 @@ fn register(
 ) -> Result<(), String> {
     let (name, policy) = (name.clone(), section.policy.clone());
     if let Some(sections) = &section.steps {
-        let steps = build_steps(builder, pools, (&name, &policy), sections)?;
+        let most = section.concurrent_steps.unwrap_or(1);
+        let steps = build_steps(builder, pools, (&name, &policy), (sections, most))?;
         builder.register_steps(name, policy, steps);
         return Ok(());
     }
@@ -154,9 +155,9 @@ fn build_steps(
     builder: &mut Builder,
     pools: &Pools,
     (job_type, policy): (&JobType, &Policy),
-    sections: &BTreeMap<StepName, StepSection>,
+    (sections, at_once): (&BTreeMap<StepName, StepSection>, usize),
 ) -> Result<Steps, String> {
-    let mut steps = Steps::builder();
+    let mut steps = Steps::builder().concurrent(at_once);
     for (name, section) in sections {
         let kind = section.kind.ok_or_else(|| format!("the step {name} has no kind"))?;
         let failed = |error: handlers::Error| format!("the step {name}: {}", with_cause(&error));

@@ -7,7 +7,7 @@ use super::sections::{Config, CronSection, QueueSection, TypeSection};
 use super::{errors, nearest, schemas, steps};
 use crate::alerts;
 use crate::cron::{Expression, Invalid, Zone};
-use crate::job::{CronName, JobType, OutOfBounds, PoolName};
+use crate::job::{CronName, JobType, OutOfBounds, Plan, PoolName};
 use streamfleet::handlers::{self, PoolChoice};
 use streamfleet::producer::MAX_PAYLOAD_BYTES;
 
@@ -54,7 +54,7 @@ fn queue(section: &QueueSection) -> Vec<OutOfBounds> {
 }
 
 fn job_type(name: &JobType, section: &TypeSection) -> Vec<OutOfBounds> {
-    let TypeSection { handler, steps, policy, .. } = section;
+    let TypeSection { handler, steps, concurrent_steps, policy, .. } = section;
     let mut wrong = policy.check();
     // A job that follows a job of its own type would be followed by a third one, and so on.
     let callbacks = [("on_success", &policy.on_success), ("on_failure", &policy.on_failure)];
@@ -63,6 +63,13 @@ fn job_type(name: &JobType, section: &TypeSection) -> Vec<OutOfBounds> {
     wrong.extend(own.map(|(key, _)| OutOfBounds::new(key, reason)));
     wrong.extend(errors::useless(section));
     wrong.extend(schemas::unsupported(section).map(|reason| OutOfBounds::new(schemas::KEY, reason)));
+    let most = Plan::MAX_STEPS;
+    wrong.extend(concurrent_steps.filter(|count| !(1..=most).contains(count)).map(|count| {
+        OutOfBounds::new("concurrent_steps", format!("is {count}, but must be between 1 and {most}"))
+    }));
+    if concurrent_steps.is_some() && steps.is_none() {
+        wrong.push(OutOfBounds::new("concurrent_steps", "is for a type with steps, and this one has none"));
+    }
     if let Some(of_steps) = steps {
         let reason = "the type has both a handler and steps, but may have only one of them";
         wrong.extend(handler.is_some().then(|| OutOfBounds::new("steps", reason)));

@@ -125,6 +125,9 @@ pub struct TypeSection {
     /// Instead of a handler: the steps that make up the jobs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<BTreeMap<StepName, StepSection>>,
+    /// How many steps of one job may run at the same time, if they are ready; by default, one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrent_steps: Option<usize>,
     /// What the type allows its jobs, and the steps of its jobs.
     #[serde(flatten)]
     pub policy: Policy,
@@ -151,7 +154,8 @@ impl TypeSection {
 impl Joined for TypeSection {
     type Part = Policy;
 
-    const OWN: &'static [&'static str] = &["handler", "steps", "alert", "limits", "payload_schema"];
+    const OWN: &'static [&'static str] =
+        &["handler", "steps", "concurrent_steps", "alert", "limits", "payload_schema"];
 
     fn part(&mut self) -> &mut Self::Part {
         &mut self.policy
@@ -161,6 +165,7 @@ impl Joined for TypeSection {
         match key {
             "handler" => self.handler = Some(table.next_value()?),
             "steps" => self.steps = Some(table.next_value()?),
+            "concurrent_steps" => self.concurrent_steps = Some(table.next_value()?),
             "alert" => self.alert = Some(table.next_value()?),
             "limits" => self.limits = table.next_value::<WrittenLimits>()?.0,
             _ => self.payload_schema = Some(table.next_value()?),

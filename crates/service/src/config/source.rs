@@ -19,10 +19,33 @@ pub const DEFAULT_FILE: &str = "streamfleet.toml";
 /// `STREAMFLEET_PORT`.
 pub const PREFIX: &str = "STREAMFLEET__";
 
-/// Variables that OpenTelemetry programs share, and the keys of `telemetry.traces` that they set. All other sources
-/// take precedence over them.
-const SHARED: [(&str, &str); 2] =
-    [("OTEL_EXPORTER_OTLP_ENDPOINT", "endpoint"), ("OTEL_SERVICE_NAME", "service_name")];
+/// Variables that OpenTelemetry programs share, and the sections and keys of `telemetry` that they set; later ones win. All
+/// other sources take precedence over them.
+const SHARED: [(&str, &str, &str); 12] = [
+    ("OTEL_SERVICE_NAME", "traces", "service_name"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "traces", "endpoint"),
+    ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "traces", "endpoint"),
+    ("OTEL_TRACES_EXPORTER", "traces", "endpoint"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "traces", "headers"),
+    ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "traces", "headers"),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "metrics", "endpoint"),
+    ("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "metrics", "endpoint"),
+    ("OTEL_METRICS_EXPORTER", "metrics", "endpoint"),
+    ("OTEL_EXPORTER_OTLP_HEADERS", "metrics", "headers"),
+    ("OTEL_EXPORTER_OTLP_METRICS_HEADERS", "metrics", "headers"),
+    ("OTEL_METRIC_EXPORT_INTERVAL", "metrics", "interval"),
+];
+
+/// Returns a variable's value as the key has it; `None` if it says nothing here.
+fn shared(name: &str, value: &str) -> Option<String> {
+    match (name, value) {
+        ("OTEL_TRACES_EXPORTER" | "OTEL_METRICS_EXPORTER", "none") => Some("off".to_owned()),
+        ("OTEL_TRACES_EXPORTER" | "OTEL_METRICS_EXPORTER", _) => None,
+        // In milliseconds.
+        ("OTEL_METRIC_EXPORT_INTERVAL", _) => Some(format!("{value}ms")),
+        _ => Some(value.to_owned()),
+    }
+}
 
 /// The sources of the configuration.
 ///
@@ -39,7 +62,7 @@ const SHARED: [(&str, &str); 2] =
 pub struct Sources {
     /// Files; each must exist. If there are none, [`DEFAULT_FILE`] in the current folder is read if it exists.
     pub files: Vec<PathBuf>,
-    /// Variables. Those without [`PREFIX`] are ignored, except OpenTelemetry's `OTEL_EXPORTER_OTLP_ENDPOINT` and
+    /// Variables. Those without [`PREFIX`] are ignored, except OpenTelemetry's, such as `OTEL_EXPORTER_OTLP_ENDPOINT` and
     /// `OTEL_SERVICE_NAME`.
     pub environment: Vec<(OsString, OsString)>,
     /// The flags of the command line.
@@ -114,10 +137,11 @@ impl Sources {
 
 impl Sources {
     fn set_shared(&self, tree: &mut Node) {
-        for (name, key) in SHARED {
+        for (name, section, key) in SHARED {
             let set = self.environment.iter().find(|(set, value)| set == name && !value.is_empty());
-            let Some(value) = set.and_then(|(_, value)| value.to_str()) else { continue };
-            let (origin, path) = (Arc::from(name), ["telemetry".to_owned(), "traces".to_owned()]);
+            let value = set.and_then(|(_, value)| value.to_str()).and_then(|value| shared(name, value));
+            let Some(value) = value else { continue };
+            let (origin, path) = (Arc::from(name), ["telemetry".to_owned(), section.to_owned()]);
             tree.make_table(&path, &origin).insert(key.to_owned(), Node::leaf(value.into(), &origin));
         }
     }

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::job::{Backoff, JobType};
 
+mod push;
+
 const REFERENCE: &str = include_str!("../../../../config/streamfleet.toml");
 
 /// A file in its own folder. Its name is as long as the folder's is random, so tests show only the last part.

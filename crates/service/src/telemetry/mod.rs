@@ -8,6 +8,7 @@ pub mod logs;
 mod metrics;
 mod objectives;
 mod process;
+mod push;
 mod series;
 mod unix_time;
 
@@ -21,6 +22,7 @@ pub use catalogue::{Aggregate, CATALOGUE, Descriptor, Group, Kind, Label, Report
 pub(crate) use metrics::UPKEEP_EVERY;
 pub use metrics::{Metrics, ServedQueue};
 pub use objectives::Objectives;
+pub use push::PushConfig;
 
 use streamfleet::traces;
 
@@ -38,6 +40,8 @@ with_defaults! {
         pub log_format: LogFormat = LogFormat::default(),
         /// Where the spans of attempts go; by default, there are none.
         pub traces: traces::Config = traces::Config::default(),
+        /// Where metrics are pushed to; by default, nowhere.
+        pub metrics: PushConfig = PushConfig::default(),
     }
 }
 
@@ -47,13 +51,15 @@ impl Config {
         log: impl Into<String> => log.into();
         log_format: LogFormat;
         traces: traces::Config;
+        metrics: PushConfig;
     }
 
     /// Returns everything that is wrong with these values, each as `key: reason`.
     pub fn validate(&self) -> Vec<String> {
         let log = logs::filter(&self.log).err().map(|reason| format!("log: {reason}"));
         let traces = self.traces.validate().into_iter().map(|problem| format!("traces.{problem}"));
-        log.into_iter().chain(traces).collect()
+        let metrics = self.metrics.validate().into_iter().map(|problem| format!("metrics.{problem}"));
+        log.into_iter().chain(traces).chain(metrics).collect()
     }
 }
 

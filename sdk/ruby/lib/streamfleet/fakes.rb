@@ -145,7 +145,7 @@ module Streamfleet
       return if following.nil?
 
       following = following.transform_keys(&:to_sym)
-      take(following[:type], following[:payload] || facts, { queue: noted.queue, on_failure: following[:on_failure], then: others.empty? ? nil : others }.compact)
+      take(following[:type], following[:payload] || facts, { queue: following[:queue] || noted.queue, on_failure: following[:on_failure], then: others.empty? ? nil : others }.compact)
     end
 
     def fits?(value, expected)

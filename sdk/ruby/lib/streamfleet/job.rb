@@ -38,7 +38,7 @@ module Streamfleet
       @results = results
       @fence = fence
       @traceparent = traceparent
-      @tracestate = headers['tracestate']
+      @tracestate = Trace.state(headers['tracestate'])
       @deadline = timeout && (now + timeout)
       @message = message
       @output = output

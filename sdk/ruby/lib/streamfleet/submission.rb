@@ -160,20 +160,22 @@ module Streamfleet
     def chain(jobs)
       check(jobs.is_a?(Array) && jobs.size <= MOST_THEN) { "then must be an array of at most #{MOST_THEN} jobs" }
       lines = jobs.map do |job|
-        other = (job.keys.map(&:to_sym) - %i[type payload on_failure]).first
-        check(other.nil?) { "a job in then may have type, payload and on_failure, but not '#{other}'" }
+        other = (job.keys.map(&:to_sym) - %i[type payload on_failure queue]).first
+        check(other.nil?) { "a job in then may have type, payload, on_failure and queue, but not '#{other}'" }
         job = job.transform_keys(&:to_sym)
         typed(job[:type], 'the type of a job in then')
         typed(job[:on_failure], 'on_failure of a job in then') if job[:on_failure]
+        self.class.queue(job[:queue]) if job[:queue]
         job.compact
       end
       json(lines, 'then').tap { |text| check(text.bytesize <= MOST_THEN_BYTES) { "then has more than #{MOST_THEN_BYTES} bytes" } }
     end
 
-    # The wire has no field for `tracestate`, but every handler gets the headers.
+    # `tracestate` travels as a header. One that breaks the standard is left out, as the standard says.
     def headers
       given = (options[:headers] || {}).to_h { |name, value| [name.to_s, value] }
-      given['tracestate'] ||= options[:tracestate] if options[:tracestate]
+      state = Trace.state(options[:tracestate])
+      given['tracestate'] ||= state if state
       given.to_h do |name, value|
         check([String, Symbol, Numeric, true, false].any? { |kind| kind === value }) { "the header '#{name}' must be a text, a number or a boolean, not #{value.inspect}" }
         text = value.to_s

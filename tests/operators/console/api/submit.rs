@@ -44,6 +44,32 @@ async fn a_job_belongs_to_the_trace_that_it_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_chain_goes_only_to_queues_to_which_one_may_submit() {
+    let server = RedisServer::start();
+    let console = Console::start(&server).await;
+    let post = |person: &'static str, path: &'static str, method: Method, body: Value| {
+        send(console.ask_as(person, method, path).json(&body))
+    };
+    let chain = |queue: &str| json!({"type": "a", "then": [{"type": "b"}, {"type": "c", "queue": queue}]});
+    post("limited", "queues/mail/jobs", Method::POST, chain("mail")).await.ok(201);
+    let refused = post("limited", "queues/mail/jobs", Method::POST, chain("default")).await.problem(403);
+    assert!(refused["detail"].as_str().unwrap().contains("queue default"), "{refused}");
+    let batch = json!({"follow": {"type": "a"}, "members": [chain("default")]});
+    post("limited", "queues/mail/batches/b", Method::PUT, batch).await.problem(403);
+    let lines = format!("{}\n{}\n", chain("mail"), chain("default"));
+    let many = console.ask_as("limited", Method::POST, "queues/mail/jobs");
+    let many = send(many.header("content-type", "application/x-ndjson").body(lines)).await;
+    let fates: Vec<Value> = many.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(
+        (&fates[0]["state"], &fates[1]["problem"]["status"]),
+        (&json!("waiting"), &json!(403)),
+        "{fates:?}"
+    );
+    post("submitter", "queues/mail/jobs", Method::POST, chain("default")).await.ok(201);
+    assert_eq!(console.get("queues/mail").await.ok(200)["waiting"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_whose_id_is_dots_is_found_at_its_address() {
     let server = RedisServer::start();
     let console = Console::start(&server).await;
@@ -67,6 +93,9 @@ async fn the_wrong_field_of_a_job_is_named() {
         (json!({"type": "a", "payload": {}, "encoding": "raw"}), "/payload"),
         (json!({"type": "a", "id": "1700000000000-3"}), "/id"),
         (json!({"type": "a", "on_success": "B"}), "/on_success"),
+        (json!({"type": "streamfleet.handover", "payload": {"queue": "mail"}}), "/type"),
+        (json!({"type": "a", "then": [{"type": "b", "queue": "No"}]}), "/then"),
+        (json!({"type": "a", "then": [{"type": "streamfleet.handover"}]}), "/then"),
         (json!({"type": "a", "max_attempts": 0}), "/max_attempts"),
         (json!({"type": "a", "headers": {"x": 1}}), "/headers"),
         (json!({}), "body"),

@@ -91,6 +91,7 @@ local function begin_step(stream, ledger, reply, step, kind, run, generation, co
   add_pair(changes, step .. ':run', run)
   add_pair(changes, step .. ':worker', consumer)
   add_pair(changes, step .. ':since', ms_text(now))
+  add_pair(changes, step .. ':begun', ms_text(now))
   add_pair(changes, step .. ':life', generation)
   if reply[4] then redis.call('HDEL', ledger, step .. ':due') end
   return 1

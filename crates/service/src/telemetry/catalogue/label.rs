@@ -3,7 +3,7 @@
 use crate::broker;
 use crate::job::Lane;
 use crate::job::incident::IncidentKind;
-use streamfleet::event::{HookFailure, PoolEnding, Recipient, SpanLoss};
+use streamfleet::event::{HookFailure, PoolEnding, PushResult, Recipient, SpanLoss};
 
 /// A label.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,6 +101,7 @@ pub(super) const OUTBOX_ERROR: Label = closed("class", &OUTBOX_ERRORS);
 
 pub(super) const HOOK: Label = closed("reason", &HookFailure::NAMES);
 pub(super) const RECIPIENT: Label = closed("recipient", &Recipient::NAMES);
+pub(super) const PUSH: Label = closed("result", &PushResult::NAMES);
 pub(super) const SPAN_LOSS: Label = closed("reason", &SpanLoss::NAMES);
 pub(super) const ERROR: Label = closed("kind", &broker::Error::KINDS);
 pub(super) const COMMAND: Label = closed("command", &broker::COMMANDS);

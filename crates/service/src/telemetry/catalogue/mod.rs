@@ -214,6 +214,8 @@ catalogue! {
         SPANS_EXPORTED = counter("streamfleet_spans_exported_total", &[], "Spans that the collector accepted.");
         SPANS_DROPPED = counter("streamfleet_spans_dropped_total", &[SPAN_LOSS],
             "Spans that the collector did not get; full: the queue of spans to export was full.");
+        PUSHES = counter("streamfleet_metric_pushes_total", &[PUSH],
+            "Pushes of these metrics to a collector, by what became of them; unreachable: no answer, or it cannot take them now.");
     }
     "Alerts" {
         INCIDENTS_OPEN = gauge("streamfleet_alerts_incidents", &[INCIDENT],

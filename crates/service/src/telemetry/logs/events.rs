@@ -8,7 +8,8 @@ use tracing::{debug, error, info, warn};
 
 use crate::job::{PoolName, QueueName};
 use streamfleet::event::{
-    AlertEvent, Ending, Event, Finished, PoolEnding, ProgramEvent, QueueEvent, RedisEvent, ReportEvent,
+    AlertEvent, Ending, Event, Finished, PoolEnding, ProgramEvent, PushResult, QueueEvent, RedisEvent,
+    ReportEvent,
 };
 
 /// Lines per second about Redis, and about fences and leases: one line is enough.
@@ -189,7 +190,17 @@ impl Log {
                 let reason = loss.as_str();
                 warn!(spans, reason, why, suppressed, "spans were lost; jobs are not affected");
             }),
-            ReportEvent::Published { .. } | ReportEvent::Exported { .. } => {}
+            // Once when it begins and once when it is over: the metric counts the rest.
+            ReportEvent::MetricsPushed { result: PushResult::Accepted, failures: 1.., why: _ } => {
+                info!("metrics reach the collector again");
+            }
+            ReportEvent::MetricsPushed { result, failures: 1, why } => {
+                let reason = result.as_str();
+                warn!(reason, why, "metrics do not reach the collector; jobs are not affected");
+            }
+            ReportEvent::MetricsPushed { .. }
+            | ReportEvent::Published { .. }
+            | ReportEvent::Exported { .. } => {}
         }
     }
 

@@ -1,10 +1,10 @@
-//! The series of notifications: hooks, event streams and traces.
+//! The series of notifications: hooks, event streams, traces and pushed metrics.
 
 use metrics::Counter;
 
 use super::Maker;
 use crate::telemetry::catalogue;
-use streamfleet::event::{HookFailure, Recipient, ReportEvent, SpanLoss};
+use streamfleet::event::{HookFailure, PushResult, Recipient, ReportEvent, SpanLoss};
 
 /// The series of notifications: hooks, event streams and traces.
 pub(in super::super) struct NotificationSeries {
@@ -13,6 +13,7 @@ pub(in super::super) struct NotificationSeries {
     notifications_dropped: [Counter; Recipient::ALL.len()],
     spans_exported: Counter,
     spans_dropped: [Counter; SpanLoss::ALL.len()],
+    pushes: [Counter; PushResult::ALL.len()],
 }
 
 impl NotificationSeries {
@@ -23,6 +24,7 @@ impl NotificationSeries {
             notifications_dropped: Recipient::NAMES
                 .map(|recipient| maker.counter(&catalogue::NOTIFICATIONS_DROPPED, &[recipient])),
             spans_exported: maker.counter(&catalogue::SPANS_EXPORTED, &[]),
+            pushes: PushResult::NAMES.map(|result| maker.counter(&catalogue::PUSHES, &[result])),
             spans_dropped: SpanLoss::NAMES.map(|loss| maker.counter(&catalogue::SPANS_DROPPED, &[loss])),
         }
     }
@@ -40,6 +42,9 @@ impl NotificationSeries {
             ReportEvent::Exported { spans } => self.spans_exported.increment(spans),
             ReportEvent::Unexported { spans, loss, why: _ } => {
                 self.spans_dropped[loss as usize].increment(spans);
+            }
+            ReportEvent::MetricsPushed { result, failures: _, why: _ } => {
+                self.pushes[result as usize].increment(1);
             }
         }
     }

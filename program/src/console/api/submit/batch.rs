@@ -16,7 +16,9 @@ use streamfleet_operations::submit::{Receipt, Target, read_draft};
 
 use super::key::{Marked, Origin, check_own_id};
 use super::lines::{Broken, Line, Lines, More};
-use super::{is_decoded, target_of};
+use super::{check_chain, is_decoded, target_of};
+use crate::console::access::Person;
+use crate::console::api::Call;
 use crate::console::api::failure::{invalid, redis, refused, refused_as};
 use crate::console::api::lines::{lines_of, write};
 use crate::console::api::weight::weight;
@@ -68,11 +70,12 @@ struct Summary {
 
 /// Submits the lines of a body.
 pub(super) async fn submit(
-    app: &AppState,
+    call: &Call,
     queue: Queue,
     origin: Option<Origin>,
     body: Body,
 ) -> Result<Response, Problem> {
+    let app = &call.app;
     let place = app.work_limits.begin(Work::Batch)?;
     app.work_limits.hold(BATCH_BYTES)?;
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
@@ -81,6 +84,7 @@ pub(super) async fn submit(
     target.producer = target.producer.schemas(Schemas::default());
     let batch = Batch {
         app: app.clone(),
+        person: call.person.clone(),
         target,
         origin,
         lines: Lines::of(body),
@@ -100,6 +104,7 @@ pub(super) async fn submit(
 /// A body that is being submitted.
 struct Batch {
     app: AppState,
+    person: Person,
     target: Target,
     origin: Option<Origin>,
     lines: Lines,
@@ -225,6 +230,7 @@ impl Batch {
         }
         let mut draft = read_draft(text, now).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
+        check_chain(&self.person, &draft)?;
         let marked = self.origin.as_ref().and_then(|origin| origin.mark(&mut draft, self.number));
         let (place, own) = (draft.place(), draft.job_type.clone());
         let submission = draft.submission(self.target.max_payload).map_err(|error| refused(&error))?;

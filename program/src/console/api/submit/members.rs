@@ -9,7 +9,8 @@ use streamfleet::job::{BatchId, Timestamp};
 use streamfleet_operations::submit::{self, Invalid, NewJob, Opened, read_draft};
 
 use super::key::check_own_id;
-use super::target_of;
+use super::{check_chain, target_of};
+use crate::console::access::Person;
 use crate::console::api::failure::{redis, refused};
 use crate::console::api::{Answer, Call, JsonBody, Problem};
 
@@ -42,8 +43,8 @@ pub(super) async fn open_batch(
     let read = Instant::now();
     let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
     let target = target_of(&call.app, queue);
-    let job =
-        |text: &RawValue, at: &str| submission(text, at, (now.after(read.elapsed()), target.max_payload));
+    let (person, most) = (&call.person, target.max_payload);
+    let job = |text: &RawValue, at: &str| submission(text, at, person, (now.after(read.elapsed()), most));
     let follow = job(&follow, "/follow")?;
     let members = members.iter().enumerate().map(|(nth, member)| job(member, &format!("/members/{nth}")));
     let members = members.collect::<Result<Vec<_>, _>>()?;
@@ -56,6 +57,7 @@ pub(super) async fn open_batch(
 fn submission(
     text: &RawValue,
     at: &str,
+    person: &Person,
     (now, max_payload): (Timestamp, usize),
 ) -> Result<Submission, Problem> {
     let wrong = |Invalid { key, why, .. }| {
@@ -64,5 +66,6 @@ fn submission(
     };
     let draft = read_draft(text.get().as_bytes(), now).map_err(wrong)?;
     check_own_id(draft.id.as_ref(), &format!("{at}/id"))?;
+    check_chain(person, &draft)?;
     draft.submission(max_payload).map_err(|error| Problem::field(at, error.to_string()))
 }

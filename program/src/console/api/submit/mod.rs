@@ -24,6 +24,7 @@ use super::failure::{invalid, redis, refused_as};
 use super::weight::hold_decoded;
 use super::work_limits::Work;
 use super::{Call, Problem, QueryParams, Routes, json_body, link, operations, query};
+use crate::console::access::{Person, Role};
 use crate::console::app_state::AppState;
 use crate::enqueue::{self, WaitReport};
 
@@ -84,12 +85,12 @@ async fn submit_job(
         if wait.is_some() {
             return Err(Problem::field("query.wait", "it works only with one job, as application/json"));
         }
-        return batch::submit(&call.app, queue, origin, request.into_body()).await;
+        return batch::submit(&call, queue, origin, request.into_body()).await;
     }
     json_body::must_be_json(request.headers())?;
     let (parts, body) = request.into_parts();
     let body = json_body::read(&call.app, &parts.headers, body).await?;
-    let one = One::read(&call.app, queue, origin.as_ref(), &body).await?;
+    let one = One::read(&call, queue, origin.as_ref(), &body).await?;
     match wait {
         Some(longest) => one.submit_and_wait(&call, longest).await,
         None => one.submit(&call).await,
@@ -115,6 +116,11 @@ fn target_of(app: &AppState, queue: Queue) -> Target {
     Target { producer, ..target }
 }
 
+/// Checks that somebody may submit to each queue that a job's chain names.
+fn check_chain(person: &Person, draft: &Draft) -> Result<(), Problem> {
+    draft.follow.queues().try_for_each(|queue| person.check(Role::Submitter, Some(queue)))
+}
+
 /// One job that is about to be submitted.
 struct One {
     target: Target,
@@ -124,12 +130,8 @@ struct One {
 }
 
 impl One {
-    async fn read(
-        app: &AppState,
-        queue: Queue,
-        origin: Option<&Origin>,
-        body: &[u8],
-    ) -> Result<Self, Problem> {
+    async fn read(call: &Call, queue: Queue, origin: Option<&Origin>, body: &[u8]) -> Result<Self, Problem> {
+        let app = &call.app;
         let read = Instant::now();
         let now = queue.clock().await.map_err(redis("failed to read the clock of Redis"))?;
         if is_decoded(body, app) {
@@ -137,6 +139,7 @@ impl One {
         }
         let mut draft = read_draft(body, now.after(read.elapsed())).map_err(invalid)?;
         check_own_id(draft.id.as_ref(), "/id")?;
+        check_chain(&call.person, &draft)?;
         let marked = origin.and_then(|origin| origin.mark(&mut draft, 0));
         Ok(Self { target: target_of(app, queue), draft, marked })
     }
