@@ -16,7 +16,7 @@
 //! ```
 
 pub use streamfleet_domain::job::{
-    Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, ConsumerName, CronName, DeadReason, Decision,
+    Backoff, BatchId, Breaker, Burial, ChainedJob, Closed, Codec, ConsumerName, CronName, DeadReason, Decision,
     Deferral, Encoding, End, EntryId, Envelope, ErrorRules, Failure, FailureKind, FairShare, FollowUps,
     Former, GateName, Generation, InvalidLimit, InvalidName, InvalidPayload, Job, JobId, JobSpec, JobType,
     Lane, Ledger, Limits, Malformed, Namespace, Next, OutOfBounds, Outcome, Parking, PayloadProblem, Plan,
@@ -26,6 +26,6 @@ pub use streamfleet_domain::job::{
 };
 pub(crate) use streamfleet_domain::job::{
     ClockReading, ClockWatch, Lease, Pacing, Policies, Portion, StepEnd, bounds, cut, distribution, doubled,
-    duration, end_step, fingerprint, incident, jittered, nearest, number, payload, settle, settle_unserved,
+    duration, end_step, fingerprint, incident, is_key_name, is_sha256, jittered, nearest, number, payload, settle, settle_unserved,
     size, task, telling_line, type_of, weight, written_limits,
 };

@@ -272,6 +272,7 @@ module.exports = ({ InvalidSubmission, Retry, encodedPayload, fromJson }) => {
       const [header, encoded] = await this.encodePayload(type, encoding, bytes);
       if (header === undefined) return { ...options, type, payload };
       checkNoHeader(Object.keys(options.headers ?? {}));
+      if (options.uniqueMode === 'debounce') throw new InvalidSubmission('a debounce replaces the payload of a job, and not its header: it does not work with codecs');
       return { ...options, type, payload: encoded, encoding: 'raw', headers: { ...options.headers, [HEADER]: header } };
     }
 

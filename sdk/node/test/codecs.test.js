@@ -121,6 +121,7 @@ test('a job for what has no option codecs', async () => {
   const job = await codecs.job('a', ['x'.repeat(2000)], { id: 'i', headers: { tenant: 9 } });
   assert.deepEqual([job.type, job.id, job.encoding, job.headers], ['a', 'i', 'raw', { tenant: 9, codec: 'json gzip' }]);
   assert.deepEqual(await codecs.decodePayload('a', job.headers.codec, job.payload), ['json', Buffer.from(JSON.stringify(['x'.repeat(2000)]))]);
+  await assert.rejects(codecs.job('a', 'x'.repeat(2000), { unique: 'k', uniqueMode: 'debounce' }), /a debounce/);
   assert.deepEqual(await codecs.job('a', 1, { id: 'i' }), { type: 'a', payload: 1, id: 'i' });
 });
 

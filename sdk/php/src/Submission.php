@@ -104,6 +104,7 @@ final class Submission
         [$parent, $state] = $traceparent === null ? Trace::current() : [$traceparent, null];
         $headers += $state === null ? [] : [Trace::STATE => $state];
         self::check($codecs === null || !isset($headers[Codecs\Header::NAME]), self::OWN_HEADER);
+        self::check($codecs === null || $uniqueMode !== 'debounce', 'a debounce replaces the payload of a job, and not its header: it does not work with codecs');
         $headers += $codec === null ? [] : [Codecs\Header::NAME => $codec];
         $fields = [
             'type' => $type,

@@ -117,6 +117,7 @@ test('a_job_is_encoded_once_and_may_be_large_before', function (): void {
     same(['type' => 'a', 'encoding' => 'raw', 'id' => 'i', 'h.tenant' => '9', 'h.codec' => $header], array_diff_key($job->fields(), ['payload' => 1]));
     same('', $job->bytes);
     same($job, $job->encodedBy($codecs));
+    contains('a debounce', thrown(InvalidSubmission::class, static fn () => new Submission('a', 1, unique: 'k', uniqueMode: 'debounce', codecs: $codecs))->getMessage());
     $own = ['codec' => 'json gzip'];
     contains('belongs to codecs', thrown(InvalidSubmission::class, static fn () => new Submission('a', 1, headers: $own, codecs: $codecs))->getMessage());
     contains('belongs to codecs', thrown(InvalidSubmission::class, static fn () => (new Submission('a', 1, headers: $own))->encodedBy($codecs))->getMessage());

@@ -111,6 +111,8 @@ class Encoding(unittest.TestCase):
             codecs.encode(job)
         with self.assertRaisesRegex(ValueError, "belongs to codecs"):
             codecs.submission("a", 1, headers={"codec": "json gzip"})
+        with self.assertRaisesRegex(ValueError, "a debounce"):
+            codecs.submission("a", 1, unique="k", unique_mode="debounce")
         with self.assertRaisesRegex(ValueError, "the most is 8388608"):
             Codecs().submission("a", b"x" * (9 * 1024 * 1024))
 

@@ -110,6 +110,7 @@ class CodecsTest < Minitest::Test
     fields = client.sent.last.drop(3).each_slice(2).to_h
     assert_equal ['', "json aes-256-gcm;key=2026-11 claim;sha256=#{claims.keys.first}"], fields.values_at('payload', 'h.codec')
     assert_match(/belongs to codecs/, assert_raises(InvalidSubmission) { producer.enqueue('a', 1, headers: { codec: 'json gzip' }) }.message)
+    assert_match(/a debounce/, assert_raises(InvalidSubmission) { Submission.new('a', 1, unique: 'k', unique_mode: :debounce, codecs: Codecs.new) }.message)
     assert_raises(InvalidSubmission) { Submission.new('a', 'x' * (9 * 1024 * 1024), codecs: Codecs.new) }
   end
 

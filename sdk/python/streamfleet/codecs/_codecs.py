@@ -65,6 +65,8 @@ class Codecs:
         fields = dict(submission.fields)
         if b"h." + NAME.encode() in fields:
             raise ValueError(f"the header {NAME} belongs to codecs: leave it out, and encode a job once")
+        if submission.unique_mode == "debounce":
+            raise ValueError("a debounce replaces the payload of a job, and not its header: it does not work with codecs")
         encoding = fields.get(b"encoding", b"json").decode()
         header, data = self.encode_payload(fields[b"type"].decode(), encoding, fields.get(b"payload", b""))
         return submission._encoded(header, data)

@@ -132,6 +132,7 @@ module Streamfleet
     # Lets codecs compress the payload, encrypt it, and store it apart.
     def seal(codecs)
       check(!(options[:headers] || {}).any? { |name, _| name.to_s == Codecs::NAME }) { "the header #{Codecs::NAME} belongs to codecs: leave it out" }
+      check(options[:unique_mode].to_s != 'debounce') { 'a debounce replaces the payload of a job, and not its header: it does not work with codecs' }
       @codec, bytes = codecs.encode_payload(type, encoding, payload || '')
       @payload, @encoding = bytes, 'raw' if @codec
     end
