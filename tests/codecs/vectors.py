@@ -92,6 +92,20 @@ def all_refused():
     yield refused("an unknown word", "a", "json zstd", b"", "not one that this version reads")
 
 
+def packed_values():
+    """MessagePack, and the JSON that a handler gets for it; None if JSON would lose something."""
+    texts = {"": "null", "c0": "null", "c2": "false", "c3": "true", "00": "0", "7f": "127", "e0": "-32", "ff": "-1", "a0": '""', "90": "[]", "80": "{}"}
+    texts.update({"ccff": "255", "cdffff": "65535", "ceffffffff": "4294967295", "cfffffffffffffffff": "18446744073709551615"})
+    texts.update({"d080": "-128", "d18000": "-32768", "d17fff": "32767", "d280000000": "-2147483648", "d38000000000000000": "-9223372036854775808"})
+    texts.update({"ca3f000000": "0.5", "cb3ff8000000000000": "1.5", "cbc004000000000000": "-2.5"})
+    texts.update({"a3616e6e": '"ann"', "a2c3a9": '"é"', "d902610a": '"a\\n"', "da000161": '"a"', "db0000000161": '"a"', "a122": '"\\""'})
+    texts.update({"930102c0": "[1,2,null]", "dc000101": "[1]", "dd0000000101": "[1]", "82a16101a16291c3": '{"a":1,"b":[true]}', "de0001a16101": '{"a":1}', "df00000001a16180": '{"a":{}}'})
+    lossy = ["c1", "c401ff", "d40100", "810102", "cb7ff8000000000000", "0101", "a1ff", "a5616e6e", "ddffffffff01", "dfffffffff01", "cd01", "91" * 65 + "c0", "81c0c0"]
+    deep = "91" * 64 + "c0"
+    texts[deep] = "[" * 64 + "null" + "]" * 64
+    return [{"bytes": b64(bytes.fromhex(data)), "json": text} for data, text in [*texts.items(), *((each, None) for each in lossy)]]
+
+
 def headers():
     name = "a" * 64
     good = ["json gzip", "msgpack gzip", "raw gzip", f"json claim;sha256={'0' * 64}", "json aes-256-gcm;key=a", f"raw aes-256-gcm;key={name}"]
@@ -113,6 +127,7 @@ def main():
         "keys": {name: b64(key) for name, key in KEYS.items()},
         "opened": list(all_opened()),
         "refused": list(all_refused()),
+        "packed": packed_values(),
         "headers": good,
         "no_headers": bad,
         "claims": claims,

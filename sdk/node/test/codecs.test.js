@@ -237,6 +237,14 @@ test('a handler sees no difference', async () => {
       const [header, bytes] = await codecs.encodePayload('mail.send', 'json', json);
       assert.deepEqual((await ask(program, bytes, header)).result, { ...plain, payload: value });
     }
+    const packed = async (bytes) => {
+      const [header, sent] = await codecs.encodePayload('mail.send', 'msgpack', bytes);
+      return (await ask(program, sent, header)).result.payload;
+    };
+    for (const { bytes, json } of VECTORS.packed) {
+      const want = json === null ? { base64: bytes } : JSON.parse(json);
+      assert.deepEqual(await packed(bytesOf(bytes)), want, bytes);
+    }
     const [raw, ff] = await codecs.encodePayload('mail.send', 'raw', Buffer.from([255]));
     assert.deepEqual((await ask(program, ff, raw)).result.payload, { base64: '/w==' });
     const [broken, bytes] = await codecs.encodePayload('mail.send', 'json', Buffer.from('{no json'));

@@ -123,11 +123,15 @@ final class Codecs
     /** @return array<string, mixed> the payload as the worker would have written it */
     private static function value(string $payload, string $encoding): array
     {
-        if ($encoding === 'json') {
-            $value = json_decode($payload === '' ? 'null' : $payload, true, Inbox::DEPTH, JSON_BIGINT_AS_STRING);
-            if (json_last_error() === JSON_ERROR_NONE) {
-                return ['payload' => $value];
-            }
+        try {
+            $json = match ($encoding) {
+                'json' => $payload === '' ? 'null' : $payload,
+                'msgpack' => Codecs\MessagePack::json($payload),
+                default => throw new \UnexpectedValueException('they are only bytes'),
+            };
+            return ['payload' => json_decode($json, true, Inbox::DEPTH, JSON_BIGINT_AS_STRING | JSON_THROW_ON_ERROR)];
+        } catch (\JsonException|\UnexpectedValueException) {
+            // The worker would have written them so.
         }
         return ['payload_base64' => base64_encode($payload)];
     }

@@ -5,7 +5,7 @@
 declare(strict_types=1);
 
 use Streamfleet\{Client, Codecs, InvalidSubmission, Producer, Submission};
-use Streamfleet\Codecs\{CodecError, Directory, Header, Keys, S3, Store};
+use Streamfleet\Codecs\{CodecError, Directory, Header, Keys, MessagePack, S3, Store};
 
 require __DIR__ . '/harness.php';
 
@@ -63,6 +63,17 @@ test('every_wrong_payload_is_refused_with_the_reason', function (): void {
     foreach (vectors()['refused'] as $vector) {
         $error = thrown(CodecError::class, static fn () => vectorCodecs()->decodePayload($vector['type'], $vector['header'], base64_decode($vector['payload']), $vector['encoding']));
         contains($vector['error'], $error->getMessage());
+    }
+});
+
+test('messagepack_is_json_if_it_loses_nothing', function (): void {
+    foreach (vectors()['packed'] as ['bytes' => $bytes, 'json' => $json]) {
+        $bytes = base64_decode($bytes);
+        if ($json === null) {
+            thrown(UnexpectedValueException::class, static fn () => MessagePack::json($bytes));
+        } else {
+            same(json_decode($json, true, 512, JSON_BIGINT_AS_STRING), json_decode(MessagePack::json($bytes), true, 512, JSON_BIGINT_AS_STRING), bin2hex($bytes));
+        }
     }
 });
 
@@ -273,6 +284,10 @@ test('a_handler_sees_no_difference', function (): void {
         [$header, $bytes] = $codecs->encodePayload('mail.send', 'json', $json);
         same(['payload' => $value] + $plain, ask($program, $bytes, $header)['result']);
     }
+    [$header, $bytes] = $codecs->encodePayload('mail.send', 'msgpack', "\x81\xa2to\xa3ann");
+    same(['to' => 'ann'], ask($program, $bytes, $header)['result']['payload']);
+    [$header, $bytes] = $codecs->encodePayload('mail.send', 'msgpack', "\xc4\x01\xff");
+    same(['base64' => base64_encode("\xc4\x01\xff")], ask($program, $bytes, $header)['result']['payload']);
     [$header, $bytes] = $codecs->encodePayload('mail.send', 'raw', "\xff");
     same(['base64' => '/w=='], ask($program, $bytes, $header)['result']['payload']);
     [$header, $bytes] = $codecs->encodePayload('mail.send', 'json', '{no json');

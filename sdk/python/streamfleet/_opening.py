@@ -51,9 +51,13 @@ def _bytes(payload: Any) -> bytes:
 
 def _value(payload: bytes, encoding: str) -> Any:
     """What a handler gets of such a payload: the same as if the worker had read it."""
-    if encoding != "json":
-        return payload
     try:
-        return json.loads(payload) if payload else None
+        if encoding == "json":
+            return json.loads(payload.decode("utf-8")) if payload else None
+        if encoding == "msgpack":
+            from .codecs._msgpack import as_json
+
+            return json.loads(as_json(payload))
     except (ValueError, RecursionError):
-        return payload
+        pass
+    return payload

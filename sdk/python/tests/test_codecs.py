@@ -19,6 +19,7 @@ except ImportError:
 from streamfleet import Producer, Submission
 from streamfleet.codecs import S3, CodecError, Codecs, Directory, Keys
 from streamfleet.codecs._header import parsed
+from streamfleet.codecs._msgpack import as_json
 from tests.pool import Program
 
 VECTORS_FILE = pathlib.Path(__file__).parents[3] / "tests" / "codecs" / "vectors.json"
@@ -59,6 +60,15 @@ class Vectors(unittest.TestCase):
             with self.subTest(vector["what"]), self.assertRaises(CodecError) as caught:
                 decoded(self.codecs, vector)
             self.assertIn(vector["error"], str(caught.exception), vector["what"])
+
+    def test_messagepack_is_json_if_it_loses_nothing(self):
+        for vector in VECTORS["packed"]:
+            data = base64.b64decode(vector["bytes"])
+            with self.subTest(data.hex()):
+                if vector["json"] is None:
+                    self.assertRaises(ValueError, as_json, data)
+                else:
+                    self.assertEqual(json.loads(as_json(data)), json.loads(vector["json"]))
 
     def test_a_header_is_read_only_if_it_follows_the_grammar(self):
         for text in VECTORS["headers"]:
@@ -264,6 +274,10 @@ class Handlers(unittest.TestCase):
                     header, sealed = codecs.encode_payload("mail.send", "json", data)
                     answer = self.ask(program, sealed, header)
                     self.assertEqual(answer.get("result"), {**plain, "payload": value}, answer)
+                header, sealed = codecs.encode_payload("mail.send", "msgpack", bytes.fromhex("81a2746fa3616e6e"))
+                self.assertEqual(self.ask(program, sealed, header)["result"]["payload"], {"to": "ann"})
+                header, sealed = codecs.encode_payload("mail.send", "msgpack", b"\xc4\x01\xff")
+                self.assertEqual(self.ask(program, sealed, header)["result"]["payload"], [196, 1, 255])
                 header, sealed = codecs.encode_payload("mail.send", "raw", b"\xff")
                 self.assertEqual(self.ask(program, sealed, header)["result"]["payload"], [255])
                 header, sealed = codecs.encode_payload("mail.send", "json", b"{no json")

@@ -41,6 +41,18 @@ class CodecsTest < Minitest::Test
     end
   end
 
+  def test_messagepack_is_json_if_it_loses_nothing
+    VECTORS['packed'].each do |vector|
+      bytes = vector['bytes'].unpack1('m')
+      if vector['json'].nil?
+        assert_raises(ArgumentError, bytes.unpack1('H*')) { Codecs::MessagePack.json(bytes) }
+      else
+        want, found = [vector['json'], Codecs::MessagePack.json(bytes)].map { |json| JSON.parse(json) }
+        want.nil? ? assert_nil(found) : assert_equal(want, found)
+      end
+    end
+  end
+
   def test_a_header_is_read_only_if_it_follows_the_grammar
     VECTORS['headers'].each { |text| assert_equal text, Codecs::Header.parse(text).to_s }
     VECTORS['no_headers'].each { |text| assert_nil Codecs::Header.parse(text), text.inspect }
@@ -230,6 +242,10 @@ class CodecsTest < Minitest::Test
         header, bytes = codecs.encode_payload('mail.send', 'json', value.nil? ? '' : JSON.generate(value))
         assert_equal plain.merge('payload' => value), ask(program, bytes, header)['result']
       end
+      header, bytes = codecs.encode_payload('mail.send', 'msgpack', "\x81\xA2to\xA3ann".b)
+      assert_equal({ 'to' => 'ann' }, ask(program, bytes, header)['result']['payload'])
+      header, bytes = codecs.encode_payload('mail.send', 'msgpack', "\xC4\x01\xFF".b)
+      assert_equal({ 'base64' => ["\xC4\x01\xFF".b].pack('m0') }, ask(program, bytes, header)['result']['payload'])
       header, bytes = codecs.encode_payload('mail.send', 'raw', "\xFF".b)
       assert_equal({ 'base64' => '/w==' }, ask(program, bytes, header)['result']['payload'])
       header, bytes = codecs.encode_payload('mail.send', 'json', '{no json')

@@ -6,6 +6,7 @@ require 'zlib'
 require_relative 'codecs/header'
 require_relative 'codecs/keys'
 require_relative 'codecs/claims'
+require_relative 'codecs/message_pack'
 
 module Streamfleet
   # A payload cannot be encoded or decoded. A job is tried again then by the policy of its type: a key or an object may arrive.

@@ -96,7 +96,7 @@ module Streamfleet
       return Retry.new("the payload is encoded (#{header}), and this program has no codecs: call Worker#codecs") if codecs.nil?
 
       plain, bytes = codecs.decode_payload(type, header, encoding == 'raw' ? payload : '', encoding)
-      @payload = plain == 'json' ? value(bytes) : bytes
+      @payload = value(plain, bytes)
       @encoding = plain
       @headers = headers.except('codec')
       nil
@@ -116,12 +116,13 @@ module Streamfleet
     end
 
     # JSON as the worker would have sent it; other bytes stay bytes.
-    def value(bytes)
-      return nil if bytes.empty?
-
-      text = Wire.utf8(bytes)
+    def value(encoding, bytes)
+      text = case encoding
+             when 'json' then bytes.empty? ? 'null' : Wire.utf8(bytes)
+             when 'msgpack' then Codecs::MessagePack.json(bytes)
+             end
       text ? JSON.parse(text, max_nesting: false) : bytes
-    rescue JSON::ParserError
+    rescue JSON::ParserError, ArgumentError
       bytes
     end
 
