@@ -25,7 +25,7 @@ impl Handler for Print {
     async fn run(&self, RawPayload(payload): RawPayload, context: JobContext) -> Result<usize, JobError> {
         let headers: Vec<_> = context.headers().collect();
         let text = String::from_utf8_lossy(&payload);
-        writeln!(std::io::stdout().lock(), "{} {headers:?} {text}", context.encoding())?;
+        writeln!(std::io::stdout().lock(), "{} {headers:?} {text}", context.encoding().as_str())?;
         self.0.request();
         Ok(payload.len())
     }

@@ -143,7 +143,10 @@ impl Codecs {
             return Err(CodecError(format!("the header codec is not one that this version reads: {text:?}")));
         };
         if encoding != Encoding::Raw {
-            let text = format!("the job has the header codec, so its encoding must be raw, not {encoding}");
+            let text = format!(
+                "the job has the header codec, so its encoding must be raw, not {}",
+                encoding.as_str()
+            );
             return Err(CodecError(text));
         }
         let bytes = match &codec.claim {

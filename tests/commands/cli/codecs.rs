@@ -15,13 +15,15 @@ const SEALED: &str = "json gzip aes-256-gcm;key=2026-11";
 fn packed() -> Vec<u8> {
     let vectors = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/codecs/vectors.json");
     let vectors: Value = serde_json::from_slice(&std::fs::read(vectors).unwrap()).unwrap();
-    let vector = vectors["opened"].as_array().unwrap().iter().find(|vector| vector["what"] == "gzip").unwrap();
+    let vector =
+        vectors["opened"].as_array().unwrap().iter().find(|vector| vector["what"] == "gzip").unwrap();
     BASE64_STANDARD.decode(vector["payload"].as_str().unwrap()).unwrap()
 }
 
 /// Writes an entry with an encoded payload, and returns its id.
 fn write(server: &RedisServer, stream: &str, (header, payload): (&str, &[u8])) -> String {
-    let mut command: Vec<&[u8]> = vec![b"XADD", stream.as_bytes(), b"*", b"type", b"mail.send", b"encoding", b"raw"];
+    let mut command: Vec<&[u8]> =
+        vec![b"XADD", stream.as_bytes(), b"*", b"type", b"mail.send", b"encoding", b"raw"];
     command.extend([&b"payload"[..], payload, b"h.codec", header.as_bytes(), b"h.tenant", b"9"]);
     command.extend([&b"dead_reason"[..], b"fatal", b"dead_error", b"no"]);
     match server.cmd(&command) {
@@ -64,7 +66,12 @@ fn a_filter_says_that_it_does_not_look_into_such_payloads() {
         write(&server, DEAD, (header, &packed()));
     }
     let found = sf(&server, &["jobs", "--state", "waiting", "--where", "payload.to=ann@example.com"]);
-    assert!(found.stderr.contains("2 more jobs may match, but their payload is not valid JSON or MessagePack, is encoded by codecs"), "{found:?}");
+    assert!(
+        found.stderr.contains(
+            "2 more jobs may match, but their payload is not valid JSON or MessagePack, is encoded by codecs"
+        ),
+        "{found:?}"
+    );
     let found = told(&server, &["jobs", "--state", "waiting", "--where", "h.codec~2026-11"]);
     assert_eq!(found["items"].as_array().unwrap().len(), 1);
     let letters = sf(&server, &["dead", "list", "--where", "payload.to=ann@example.com"]);
@@ -82,7 +89,10 @@ fn a_letter_is_shown_exported_and_not_edited() {
         let fields = shown["fields"].as_array().unwrap().clone();
         fields.into_iter().find(|field| field["name"] == name).unwrap_or_default()
     };
-    assert_eq!((&field(&gzip, "payload")["form"], &field(&gzip, "encoding")["value"]), (&"utf8".into(), &"json".into()));
+    assert_eq!(
+        (&field(&gzip, "payload")["form"], &field(&gzip, "encoding")["value"]),
+        (&"utf8".into(), &"json".into())
+    );
     assert!(field(&gzip, "payload")["value"].as_str().unwrap().contains("ann@example.com"));
     let why = "encrypted with the key 2026-11, 6 bytes: not shown";
     assert_eq!(field(&sealed, "payload"), json!({"name": "payload", "form": "unseen", "value": why}));
@@ -96,7 +106,11 @@ fn a_letter_is_shown_exported_and_not_edited() {
         (&apart, "h.codec=json gzip", "stored apart"),
     ] {
         let refused = sf(&server, &["dead", "edit", letter, "--set", change]);
-        assert!(refused.code != Some(0) && refused.stderr.contains(&format!("the payload is {what}, so neither it")), "{refused:?}");
+        assert!(
+            refused.code != Some(0)
+                && refused.stderr.contains(&format!("the payload is {what}, so neither it")),
+            "{refused:?}"
+        );
     }
     let refused = sf(&server, &["dead", "edit", &sealed, "--type", "mail.other"]);
     assert!(refused.stderr.contains("of an encrypted one not the type"), "{refused:?}");

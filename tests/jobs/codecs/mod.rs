@@ -8,7 +8,7 @@ use streamfleet::schema::{Schema, Schemas};
 use streamfleet::{
     Fleet, Handled, Handler, JobContext, JobError, Middleware, Next, Producer, RawPayload, Steps, Submission,
 };
-use streamfleet_engine::admin::{DelayedEdit, DeadLetter};
+use streamfleet_engine::admin::{DeadLetter, DelayedEdit};
 
 use harness::fleet::{Acts, Running, config, queue, quick, until_state};
 use harness::redis_server::RedisServer;
@@ -32,7 +32,7 @@ struct Sees(Arc<Mutex<Vec<String>>>);
 impl Sees {
     fn note(&self, who: &str, payload: &[u8], context: &JobContext) {
         let headers: Vec<_> = context.headers().map(|(name, value)| format!("{name}={value}")).collect();
-        let (encoding, text) = (context.encoding(), String::from_utf8_lossy(payload));
+        let (encoding, text) = (context.encoding().as_str(), String::from_utf8_lossy(payload));
         self.0.lock().unwrap().push(format!("{who} {encoding} {headers:?} {text}"));
     }
 
@@ -71,7 +71,8 @@ async fn handlers_steps_and_middleware_see_no_difference() {
     // What is registered after the codecs gets them, too.
     let fleet = builder.codecs(codecs).steps("order", quick(1), steps).unwrap().build();
     let ids: Vec<JobId> = ["one", "two", "three"].map(|id| id.parse().unwrap()).to_vec();
-    let large = format!("\"{}\"", (0..400).map(|n| char::from(b'a' + (n * n % 23) as u8)).collect::<String>());
+    let large =
+        format!("\"{}\"", (0..400).map(|n| char::from(b'a' + (n * n % 23) as u8)).collect::<String>());
     let header = |job: Submission| job.header("tenant", "9").unwrap();
     producer.submit(header(job("{}")).id(ids[0].clone())).await.unwrap();
     producer.submit(header(job(&large)).id(ids[1].clone())).await.unwrap();
@@ -91,6 +92,25 @@ async fn handlers_steps_and_middleware_see_no_difference() {
     want.extend(vec![seen("middleware", ""); 3]);
     want.sort();
     assert_eq!(told, want);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_jobs_of_a_batch_are_encoded() {
+    let server = RedisServer::start();
+    let (queue, sees) = (queue(&server).await, Sees::default());
+    let producer = Producer::new(queue.clone()).codecs(keys(&["a"]));
+    let follow = job("\"follow\"").id("last".parse().unwrap());
+    let batch = "batch-7".parse().unwrap();
+    let members = producer.submit_batch(&batch, follow, [job("\"member\"")]).await.unwrap();
+    let kept = format!("{:?}", server.cmd(&["HGETALL", "sf:{default}:batch:batch-7"]));
+    assert!(kept.contains("aes-256-gcm;key=a") && !kept.contains("follow\\\""), "{kept}");
+    let fleet = Fleet::builder(config(&server.url())).codecs(keys(&["a"]));
+    let fleet = Running::of(fleet.handler_with("test", quick(1), sees.clone()).unwrap().build());
+    for id in members.iter().chain([&"last".parse().unwrap()]) {
+        until_state(&queue, id, State::Done).await;
+    }
+    fleet.stop().await;
+    assert_eq!(sees.told(), ["handler json [] \"member\"", "handler json [] \"follow\""]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
