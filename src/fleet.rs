@@ -395,6 +395,13 @@ impl Builder {
         self
     }
 
+    /// Decodes payloads before handlers and middleware see them. See the [example](crate::codecs::Codecs).
+    #[must_use]
+    pub fn codecs(mut self, codecs: crate::codecs::Codecs) -> Self {
+        self.registry.decode(codecs);
+        self
+    }
+
     /// Notifies this hook about the jobs that the process handles.
     #[must_use]
     pub fn hook(mut self, hook: impl Hook) -> Self {

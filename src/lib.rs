@@ -53,6 +53,7 @@
 //! | [`worker`] | [`Handler`] and the view it has of its job |
 //! | [`handlers`] | the built-in handlers: a program or an HTTP POST per job |
 //! | [`event`] | the events that a process emits |
+//! | [`codecs`] | payloads that are compressed, encrypted or stored apart |
 //! | [`hooks`] | notifications about jobs: hooks inside the process, a stream for other processes |
 //! | [`traces`] | spans of attempts (feature `otlp`) |
 //! | `schema` | checks of payloads against JSON Schemas (feature `schema`) |
@@ -78,6 +79,7 @@ mod autoscale;
 mod batcher;
 #[doc(hidden)]
 pub mod chore;
+pub mod codecs;
 pub mod cron;
 pub mod dev_server;
 pub mod event;

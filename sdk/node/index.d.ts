@@ -84,15 +84,16 @@ export class Producer<Jobs = JobTypes> {
   /**
    * @param options.queue the queue of jobs that name none; by default `default`
    * @param options.namespace `redis.namespace` of the fleet; by default `sf`
+   * @param options.codecs compresses, encrypts or stores the payloads of all jobs apart
    */
-  constructor(client: IoredisLike | NodeRedisLike | Send, options?: { queue?: string; namespace?: string });
+  constructor(client: IoredisLike | NodeRedisLike | Send, options?: { queue?: string; namespace?: string; codecs?: Codecs });
   /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
   enqueue<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Promise<string>;
   /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
   enqueueMany(jobs: Iterable<Submission<Jobs>>): Promise<string[]>;
   /** Tells the relay of the outbox that rows were committed, so that it does not wait until it looks again. Nothing depends on it. */
   wakeOutbox(): Promise<void>;
-  /** Returns the command that submits a job, for a MULTI of yours. */
+  /** Returns the command that submits a job, for a MULTI of yours. A payload that has to be stored apart is refused. */
   command<Type extends Named<Jobs>>(type: Type, payload?: Jobs[Type], options?: JobOptions): Argument[];
   /** Reads a job's record. Null: it left none, it has none before its first attempt, or it never existed. */
   status(id: string, options?: { queue?: string }): Promise<Status | null>;
@@ -100,6 +101,69 @@ export class Producer<Jobs = JobTypes> {
   result<Result = any>(id: string, options?: { queue?: string }): Promise<Result | undefined>;
   /** Waits for the end of a job that leaves a record (tracking 'all', or an id of its own). Throws NotEnded, or Gone. */
   wait(id: string, options?: { timeout?: Length; queue?: string; signal?: AbortSignal }): Promise<Status>;
+}
+
+/** Keys by their names. The first one encrypts; all decrypt, so that keys can be rotated. */
+export class Keys {
+  /** @param keys name → 32 bytes */
+  constructor(keys: Record<string, Uint8Array> | Iterable<readonly [string, Uint8Array]>);
+  /** Reads `name:key` items that white space or commas separate, each key in base64; a line that begins with # is a comment. */
+  static fromFile(file: string): Keys;
+  /** Reads the same items from a variable of the environment. */
+  static fromEnv(name: string): Keys;
+  /** The name of the key that encrypts. */
+  get first(): string;
+  get(name: string): Buffer | undefined;
+}
+
+/** Keeps payloads apart from Redis, by the SHA-256 of their bytes. */
+export interface ClaimStore {
+  /** Stores bytes under their hash. Bytes that are there already get the time of now, so that deletion by age is safe. */
+  put(sha256: string, bytes: Buffer): Promise<void>;
+  /** Reads the bytes of a hash; undefined if there are none. Of more than `most` bytes, it may return any that are too many. */
+  get(sha256: string, most: number): Promise<Buffer | undefined>;
+}
+
+/** A folder, which all producers and handlers share. */
+export class DirectoryClaims implements ClaimStore {
+  constructor(folder: string);
+  put(sha256: string, bytes: Buffer): Promise<void>;
+  get(sha256: string, most: number): Promise<Buffer | undefined>;
+}
+
+/** An `S3` of @aws-sdk/client-s3. */
+export interface S3Like {
+  putObject(input: any): Promise<unknown>;
+  getObject(input: any): Promise<any>;
+}
+
+/** A bucket of S3, or of a store that is compatible. */
+export class S3Claims implements ClaimStore {
+  constructor(client: S3Like, bucket: string, options?: { prefix?: string });
+  put(sha256: string, bytes: Buffer): Promise<void>;
+  get(sha256: string, most: number): Promise<Buffer | undefined>;
+}
+
+/** A payload cannot be encoded or decoded. A job is tried again then by the policy of its type. */
+export class CodecError extends Error {}
+
+/** What is done to payloads: they are compressed, then encrypted, then stored apart, as far as this says so. */
+export class Codecs {
+  /**
+   * @param options.keys encrypts every payload with the first key
+   * @param options.compress compresses payloads of more than `compressAbove` bytes (1 KiB), if that makes them smaller
+   * @param options.claims where payloads of more than `claimAbove` bytes (256 KiB) are stored
+   * @param options.maxBytes the most bytes that a payload may have, stored apart or decompressed (64 MiB)
+   */
+  constructor(options?: { keys?: Keys; compress?: boolean; claims?: ClaimStore; compressAbove?: number; claimAbove?: number; maxBytes?: number });
+  /** A job with an encoded payload, as an object for what has no option `codecs`: Http, Cli and outbox. */
+  job(type: string, payload?: unknown, options?: JobOptions): Promise<{ type: string; payload?: any } & JobOptions>;
+  /** Resolves to the header, and to the bytes to send with the encoding raw. Without a header, nothing was done. */
+  encodePayload(type: string, encoding: Encoding, payload: Buffer): Promise<[string | undefined, Buffer]>;
+  /** The same at once, for payloads that are not stored apart. */
+  encodePayloadNow(type: string, encoding: Encoding, payload: Buffer): [string | undefined, Buffer];
+  /** Resolves to the encoding of the plain payload, and to its bytes. */
+  decodePayload(type: string, header: string, payload: Buffer, encoding?: string): Promise<[Encoding, Buffer]>;
 }
 
 /** What a job's record says. */
@@ -471,6 +535,8 @@ export class Worker<Jobs = JobTypes> {
   outcome(job: Job<any>): Promise<Outcome>;
   /** Adds a function around all handlers. The first one is the outermost. */
   use(middleware: Middleware): this;
+  /** Decodes payloads before handlers, middleware and listeners see them. */
+  codecs(codecs: Codecs): this;
   /**
    * Says what follows errors of these classes, names or codes, if a handler throws them: `worker.errors([[RangeError, 'fatal']])`, or by
    * names and codes only, `worker.errors({ ECONNREFUSED: '30s' })`. The nearest one decides: the code of the error, those of its causes,

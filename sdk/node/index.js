@@ -18,6 +18,7 @@ const { inspect } = require('node:util');
 const { isMainThread } = require('node:worker_threads');
 
 const { version: VERSION } = require('./package.json');
+const codecsOf = require('./codecs.js');
 const fakes = require('./fakes.js');
 const http = require('./http.js');
 const sql = require('./sql.js');
@@ -577,7 +578,7 @@ function checked(make, name) {
 }
 
 /** A job before it is sent: its queue, its lane, and the names and values of its entry, all of them text or bytes. */
-function submission(type, payload, options) {
+function submission(type, payload, options, mostBytes = MOST_PAYLOAD_BYTES) {
   options ??= {};
   for (const name of Object.keys(options)) {
     const hint = Object.hasOwn(MEANT, name) ? `; ${MEANT[name]}` : '';
@@ -589,7 +590,7 @@ function submission(type, payload, options) {
   const add = (field, name, value) => {
     if (given(name)) fields.push(field, value(options[name]));
   };
-  const { bytes, encoding } = encoded(payload, options.encoding ?? undefined);
+  const { bytes, encoding } = encoded(payload, options.encoding ?? undefined, mostBytes);
   if (bytes !== undefined) fields.push('payload', bytes);
   if (encoding !== 'json') fields.push('encoding', encoding);
   add('id', 'id', (id) => {
@@ -631,17 +632,17 @@ function submission(type, payload, options) {
 }
 
 /** One of several jobs, given as an object. Errors name it. */
-function submissionOf(job, name) {
+function submissionOf(job, name, mostBytes) {
   check(typeof job === 'object' && job !== null, () => `${name} must be an object with a type, not ${inspect(job)}`);
   const { type, payload, ...options } = job;
   try {
-    return submission(type, payload, options);
+    return submission(type, payload, options, mostBytes);
   } catch (error) {
     throw error instanceof InvalidSubmission ? new InvalidSubmission(`${name}: ${error.message}`) : error;
   }
 }
 
-function encoded(payload, encoding) {
+function encoded(payload, encoding, mostBytes) {
   check(encoding === undefined || ['json', 'msgpack', 'raw'].includes(encoding), () => `encoding must be json, msgpack or raw, not ${inspect(encoding)}`);
   let bytes = asBytes(payload);
   if (bytes === undefined) {
@@ -651,9 +652,13 @@ function encoded(payload, encoding) {
     bytes = text === undefined ? undefined : Buffer.from(text);
     encoding = 'json';
   }
-  const length = bytes?.length ?? 0;
-  check(length <= MOST_PAYLOAD_BYTES, () => `the payload has ${length} bytes; the most is ${MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address`);
+  checkSize(bytes, mostBytes);
   return { bytes, encoding: encoding ?? 'raw' };
+}
+
+function checkSize(bytes, most = MOST_PAYLOAD_BYTES) {
+  const length = bytes?.length ?? 0;
+  check(length <= most, () => `the payload has ${length} bytes; the most is ${most}: store it elsewhere, and send its address, or let Codecs do so`);
 }
 
 function header(name, value) {
@@ -786,27 +791,41 @@ class Producer {
   #redis;
   #queue;
   #namespace;
+  #codecs;
 
-  constructor(client, { queue = 'default', namespace = 'sf' } = {}) {
+  constructor(client, { queue = 'default', namespace = 'sf', codecs } = {}) {
     this.#redis = adapted(client);
     this.#queue = queued(queue);
     this.#namespace = namespace;
+    this.#codecs = codecs;
   }
 
   /** Submits a job and returns its id. Once the promise is fulfilled, the job is accepted. */
   async enqueue(type, payload, options = {}) {
-    const job = submission(type, payload, traced(options));
+    const job = await this.#encoded(submission(type, payload, traced(options), this.#mostBytes()));
     return idOf(job, await this.#redis.send(this.#xadd(job)));
   }
 
   /** Returns the command that submits a job, for a MULTI of yours. */
   command(type, payload, options = {}) {
-    return this.#xadd(submission(type, payload, traced(options)));
+    const job = submission(type, payload, traced(options), this.#mostBytes());
+    return this.#xadd(this.#codecs === undefined ? job : withCodec(job, this.#codecs.encodePayloadNow(...plainOf(job))));
+  }
+
+  /** What codecs encode may be larger before. */
+  #mostBytes() {
+    return this.#codecs === undefined ? MOST_PAYLOAD_BYTES : Infinity;
+  }
+
+  /** The job as it is sent. */
+  async #encoded(job) {
+    return this.#codecs === undefined ? job : withCodec(job, await this.#codecs.encodePayload(...plainOf(job)));
   }
 
   /** Submits many jobs in few round trips and returns their ids in the same order. They are no transaction. */
   async enqueueMany(jobs) {
-    const submissions = Array.from(jobs, (job, index) => submissionOf(traced(job), `jobs[${index}]`));
+    const submissions = Array.from(jobs, (job, index) => submissionOf(traced(job), `jobs[${index}]`, this.#mostBytes()));
+    for (const [index, job] of submissions.entries()) submissions[index] = await this.#encoded(job);
     const ids = new Array(submissions.length).fill(null);
     const errors = new Array(submissions.length).fill(null);
     let broken;
@@ -901,6 +920,20 @@ class Producer {
     });
     return values.state === undefined ? null : new Status(id, values);
   }
+}
+
+/** The type, the encoding and the bytes of a job's payload. */
+function plainOf(job) {
+  const fields = fieldsOf(job);
+  return [fields.get('type'), fields.get('encoding') ?? 'json', fields.get('payload') ?? Buffer.alloc(0)];
+}
+
+/** The job with a payload that codecs have encoded. */
+function withCodec(job, encodedPayload) {
+  const fields = codecs.encodedFields(job.fields, encodedPayload);
+  checkSize(fieldsOf({ fields }).get('payload'));
+  check(fields.length / 2 <= MOST_FIELDS, `a job may have at most ${MOST_FIELDS} fields, not ${fields.length / 2}`);
+  return { ...job, fields, size: fields.reduce((size, each) => size + each.length, 0) };
 }
 
 function accepted(job, { error, value }) {
@@ -1552,6 +1585,7 @@ class Worker {
   #lateTimer;
   #started = 0;
   #maxJobs = Infinity;
+  #codecs;
   #inflight;
   #isGreeted = false;
   #isPumping = false;
@@ -1603,6 +1637,12 @@ class Worker {
     }
     const given = Symbol.iterator in rules ? rules : Object.entries(rules);
     for (const [kind, rule] of Array.from(given, ([kind, rule]) => ruled(kind, rule))) this.#rules.set(kind, rule);
+    return this;
+  }
+
+  /** Decodes payloads before handlers, middleware and listeners see them: see docs/codecs.md. */
+  codecs(codecs) {
+    this.#codecs = codecs;
     return this;
   }
 
@@ -1759,6 +1799,7 @@ class Worker {
   async #run(attempt, job) {
     let outcome;
     try {
+      if (job.headers.codec !== undefined) await codecs.open(this.#codecs, job);
       this.#tell('before', job);
       const call = this.#calls.get(job.type);
       const returned = call ? await trace.continued(job, () => call(job)) : this.#unknown(job);
@@ -2044,6 +2085,8 @@ function jobOf(message, output) {
   });
 }
 
+const codecs = codecsOf({ InvalidSubmission, Retry, encodedPayload: encoded, fromJson });
+
 module.exports = {
   Producer,
   Status,
@@ -2078,6 +2121,11 @@ module.exports = {
   fatal: (error) => new Fatal(error),
   snooze: (delay, reason) => new Snooze(delay, reason),
   drop: (reason) => new Drop(reason),
+  Codecs: codecs.Codecs,
+  CodecError: codecs.CodecError,
+  DirectoryClaims: codecs.DirectoryClaims,
+  Keys: codecs.Keys,
+  S3Claims: codecs.S3Claims,
   version: VERSION,
 };
 

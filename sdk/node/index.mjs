@@ -34,6 +34,11 @@ export const {
   fatal,
   snooze,
   drop,
+  Codecs,
+  CodecError,
+  DirectoryClaims,
+  Keys,
+  S3Claims,
   version,
 } = streamfleet;
 export default streamfleet;

@@ -59,7 +59,7 @@ composer validate --quiet --strict --no-check-publish
 [ -n "${STREAMFLEET_BIN:-}" ] || echo "skip the tests with the real program: STREAMFLEET_BIN is not set"
 
 failed=0
-for suite in unit worker testing drivers producer sql fleet http readme; do
+for suite in unit codecs worker testing drivers producer sql fleet http readme; do
   php -d error_reporting=-1 -d zend.assertions=1 "tests/$suite.php" "$@" || failed=1
 done
 exit $failed

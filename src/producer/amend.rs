@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::codecs::check_plain;
 use super::{Producer, SubmitError};
 use crate::broker::{Amended, DelayedEdit, DelayedJob, Due};
 use crate::job::{Encoding, JobId, Timestamp};
@@ -50,7 +51,8 @@ impl Producer {
     /// # Errors
     ///
     /// [`SubmitError::TooLarge`] before anything is sent, [`SubmitError::InvalidPayload`] if the job's type has a schema that the
-    /// payload does not fit; otherwise as [`Producer::reschedule`].
+    /// payload does not fit, [`SubmitError::Payload`] if the present payload was encoded by codecs; otherwise as
+    /// [`Producer::reschedule`].
     pub async fn edit(
         &self,
         job: &JobId,
@@ -61,6 +63,7 @@ impl Producer {
         if payload.len() > self.max_payload {
             return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
         }
+        self.check_replaceable(job).await?;
         if !self.check_new_payload(job, &payload, encoding).await? {
             return Ok(None);
         }
@@ -95,6 +98,9 @@ impl Producer {
             && payload.len() > self.max_payload
         {
             return Err(SubmitError::TooLarge { bytes: payload.len(), limit: self.max_payload });
+        }
+        if edit.payload.is_some() {
+            check_plain(&read.fields)?;
         }
         self.check_amended(read, edit).await?;
         Ok(self.queue.amend_as_read(read, edit).await?)

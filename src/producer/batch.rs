@@ -71,10 +71,11 @@ impl Producer {
     pub async fn submit_batch(
         &self,
         batch: &BatchId,
-        follow: Submission,
+        mut follow: Submission,
         members: impl IntoIterator<Item = Submission>,
     ) -> Result<Vec<JobId>, SubmitError> {
         self.check_payloads(std::slice::from_ref(&follow)).await?;
+        self.encode_payloads(std::slice::from_mut(&mut follow)).await?;
         let follow =
             follow_up_fields(batch, follow, crate::traces::current().or_else(|| self.trace.clone()))?;
         let send = || async { self.queue.batch_follower(follow.clone()).await.map_err(NotAccepted::from) };

@@ -7,6 +7,7 @@
 mod amend;
 mod batch;
 mod batches;
+mod codecs;
 mod durable;
 mod enqueue;
 mod error;
@@ -32,6 +33,7 @@ pub use wait::{Ended, WaitError};
 use crate::broker::{
     self, Broker, Class, Due, JobWithId, NewJob, NotAccepted, Queue, RESEND_WITHIN, Row, Turn,
 };
+use crate::codecs::Codecs;
 use crate::job::{JobId, TraceContext, TraceState, jittered};
 use crate::schema::Schemas;
 use crate::traces::{self, Trace};
@@ -69,6 +71,7 @@ pub struct Producer {
     /// False for a connection that does not reconnect, so that nothing is sent over it again.
     retries: bool,
     schemas: Schemas,
+    codecs: Option<Codecs>,
 }
 
 impl Producer {
@@ -94,6 +97,7 @@ impl Producer {
             confirming: durable::Shared::default(),
             retries: true,
             schemas: Schemas::default(),
+            codecs: None,
         }
     }
 
@@ -293,6 +297,7 @@ impl Producer {
     /// Makes a batch ready to be sent, or returns the error of a job that can be refused before anything is sent.
     async fn prepare(&self, mut batch: Vec<Submission>) -> Result<Vec<Submission>, SubmitError> {
         self.check_payloads(&batch).await?;
+        self.encode_payloads(&mut batch).await?;
         if let Some(trace) = traces::current().or_else(|| self.trace.clone()) {
             batch.iter_mut().for_each(|submission| submission.belong_to(&trace));
         }

@@ -21,9 +21,8 @@ use super::steps;
 use super::steps::ledgers::Ledgers;
 use crate::broker::{Begun, Error, Queue};
 use crate::event::{Event, Events, Finished};
-use crate::job::{ConsumerName, JobSpec, Outcome, Parking, Policy, Tracking, settle};
+use crate::job::{ConsumerName, Outcome, Parking, Policy, Tracking, settle};
 use crate::sabotage::{self, Sabotage};
-use crate::schema::blocking;
 use crate::traces::{AttemptFacts, AttemptSpan, Tracer, within};
 
 /// How long the lease outlives an attempt's deadline, so that its outcome can be settled.
@@ -64,7 +63,7 @@ impl Executor {
             let outcome = put_off.map_or(Outcome::Unroutable, Outcome::NotDue);
             return SettlerInput::not_run(delivery, outcome);
         };
-        if let Some(why) = self.schema_violation(job).await {
+        if let Some(why) = self.schema_violation(&delivery).await {
             return SettlerInput::not_run(delivery, Outcome::Invalid(why));
         }
         // For most jobs, the clock is read once.
@@ -116,17 +115,12 @@ impl Executor {
 
     /// Returns why the job's payload does not fit the schema of its type, if it does not. Such a job is dead at once, even if
     /// it is not due or has to pass gates.
-    async fn schema_violation(&self, job: &JobSpec) -> Option<String> {
-        let schemas = &self.registry.schemas;
-        if !schemas.has(&job.job_type) {
+    async fn schema_violation(&self, delivery: &Delivery) -> Option<String> {
+        if !self.registry.schemas.has(&delivery.job.job_type) {
             return None;
         }
         self.dispatcher.yield_to_next();
-        let (schemas, job_type) = (schemas.clone(), job.job_type.clone());
-        let (payload, encoding) = (job.payload.clone(), job.encoding);
-        let check = move || schemas.check(&job_type, &payload, encoding);
-        let invalid = blocking(job.payload.len(), check).await.err()?;
-        Some(format!("the payload does not fit the schema of {}: {invalid}", job.job_type))
+        self.registry.schema_violation(&delivery.job, &delivery.envelope).await
     }
 
     /// Runs the handler or the steps, which start now, and reports so. Returns how that ended, and how long it took.

@@ -12,13 +12,14 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 use super::JobError;
+use super::decoding::Decoded;
 use super::delivery::Delivery;
 use super::reporter::Reports;
 use crate::event::{ChildEnding, Event, ProgramEvent};
 use crate::job::payload::read_msgpack;
 use crate::job::{
-    Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName, TraceContext,
-    TraceState,
+    Codec, Encoding, EntryId, JobId, JobSpec, JobType, Lane, Policy, QueueName, StepKind, StepName,
+    TraceContext, TraceState,
 };
 
 /// Runs the jobs of one type.
@@ -156,6 +157,8 @@ pub struct JobContext {
     deadline: Instant,
     tracked: bool,
     step: Option<Arc<StepView>>,
+    /// What its payload was before codecs encoded it.
+    decoded: Option<Arc<Decoded>>,
 }
 
 /// What a handler sees of the step that it runs.
@@ -187,7 +190,7 @@ impl JobContext {
         deadline: Instant,
         tracked: bool,
     ) -> Self {
-        Self { delivery, reports, deadline, tracked, step: None }
+        Self { delivery, reports, deadline, tracked, step: None, decoded: None }
     }
 
     /// Creates the context of one step of the job.
@@ -264,6 +267,16 @@ impl JobContext {
 
     pub(crate) fn job(&self) -> &JobSpec {
         &self.delivery.job
+    }
+
+    /// Shows the job as if its payload had never been encoded.
+    pub(super) fn decoded(self, decoded: Decoded) -> Self {
+        Self { decoded: Some(Arc::new(decoded)), ..self }
+    }
+
+    /// Returns the payload that the handler gets.
+    pub(super) fn payload(&self) -> Bytes {
+        self.decoded.as_ref().map_or_else(|| self.job().payload.clone(), |decoded| decoded.payload.clone())
     }
 
     /// Reports how a program that the handler ran ended.
@@ -375,7 +388,7 @@ impl JobContext {
 
     /// Returns how the payload is encoded.
     pub fn encoding(&self) -> Encoding {
-        self.job().encoding
+        self.decoded.as_ref().map_or(self.job().encoding, |decoded| decoded.encoding)
     }
 
     /// Returns when this attempt's time is up.
@@ -452,9 +465,11 @@ impl JobContext {
 
     /// Returns the headers (`h.<name>` fields) in the producer's order. Values that are not UTF-8 are left out.
     pub fn headers(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.delivery.envelope.fields().filter_map(|(name, value)| {
+        let is_decoded = self.decoded.is_some();
+        self.delivery.envelope.fields().filter_map(move |(name, value)| {
             let name = std::str::from_utf8(name).ok()?.strip_prefix("h.")?;
-            Some((name, std::str::from_utf8(value).ok()?))
+            let is_hidden = is_decoded && name == Codec::HEADER;
+            Some((name, std::str::from_utf8(value).ok()?)).filter(|_| !is_hidden)
         })
     }
 

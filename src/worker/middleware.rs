@@ -75,6 +75,14 @@ impl<'a> Next<'a> {
         Self { context, chain, links: chain.links() }
     }
 
+    /// Shows this context to the rest of the attempt.
+    pub(super) fn with<'b>(self, context: &'b JobContext) -> Next<'b>
+    where
+        'a: 'b,
+    {
+        Next { context, chain: self.chain, links: self.links }
+    }
+
     /// Runs the rest of the attempt.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ mod backlog;
 mod backoff;
 mod clock;
 mod config;
+mod decoding;
 mod delivery;
 mod dispatcher;
 mod duty;

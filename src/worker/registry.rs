@@ -11,15 +11,18 @@ use futures_util::future::BoxFuture;
 use rustc_hash::FxHashMap;
 
 use super::JobError;
+use super::decoding::{Decoding, to_check};
 use super::handler::{Handler, JobContext, MAX_RESULT_BYTES, Payload};
 use super::limits::{Limits, SharedPermits};
 use super::middleware::{Handled, Middleware, Next};
 use super::steps::Steps;
 use crate::broker::PoolDown;
+use crate::codecs::Codecs;
 use crate::job::{
-    Failure, FailureKind, HandOver, JobType, OutOfBounds, Outcome, Policies, Policy, Retry, StepRecord,
+    Envelope, Failure, FailureKind, HandOver, JobSpec, JobType, OutOfBounds, Outcome, Policies, Policy,
+    Retry, StepRecord,
 };
-use crate::schema::Schemas;
+use crate::schema::{Schemas, blocking};
 
 /// The handlers of a fleet, by type, and what is wrapped around them.
 #[derive(Default)]
@@ -30,6 +33,8 @@ pub(crate) struct Registry {
     shared_places: SharedPermits,
     /// What payloads must fit, also those of types that have no handler here.
     pub(crate) schemas: Schemas,
+    /// What decodes payloads, if anything does.
+    pub(crate) codecs: Option<Codecs>,
     /// What tells configurations apart, if there is one that others can have too.
     pub(crate) config_digest: Option<String>,
     /// What says which pools cannot start, if there are pools.
@@ -113,6 +118,9 @@ impl Registry {
 
     fn insert(&mut self, job_type: JobType, policy: Policy, mut work: Runner) {
         self.shared_places.leave(&job_type);
+        if let Some(codecs) = &self.codecs {
+            work.wrap(&decoding(codecs));
+        }
         for (only, link) in &self.middleware {
             if only.as_ref().is_none_or(|only| *only == job_type) {
                 work.wrap(link);
@@ -132,6 +140,14 @@ impl Registry {
         self.middleware.push((only, link));
     }
 
+    /// Decodes payloads before the handlers of all types and what is wrapped around them.
+    pub(crate) fn decode(&mut self, codecs: Codecs) {
+        for registered in self.handlers.values_mut() {
+            Arc::make_mut(registered).work.wrap_outermost(&decoding(&codecs));
+        }
+        self.codecs = Some(codecs);
+    }
+
     /// Makes every job leave a record, whatever its type's policy says.
     #[cfg(feature = "testing")]
     pub(crate) fn track_all(&mut self) {
@@ -148,6 +164,25 @@ impl Registry {
     /// Returns the types whose jobs this process runs: those with a handler, and hand-overs.
     pub(crate) fn run_types(&self) -> Vec<JobType> {
         self.types().into_iter().chain(self.hand_over.is_some().then(hand_over_type)).collect()
+    }
+
+    /// Returns why the job's payload does not fit the schema of its type, if it does not.
+    pub(crate) async fn schema_violation(&self, job: &JobSpec, fields: &Envelope) -> Option<String> {
+        let (job_type, schemas) = (job.job_type.clone(), self.schemas.clone());
+        if !schemas.has(&job_type) {
+            return None;
+        }
+        let (encoding, payload) = match to_check(self.codecs.as_ref(), job, fields).await? {
+            Ok(found) => found,
+            Err(unseen) => {
+                return Some(format!(
+                    "the payload cannot be checked by the schema of {job_type}: it is {unseen}"
+                ));
+            }
+        };
+        let check = move || schemas.check(&job_type, &payload, encoding);
+        let invalid = blocking(job.payload.len(), check).await.err()?;
+        Some(format!("the payload does not fit the schema of {}: {invalid}", job.job_type))
     }
 
     /// Returns the types that have a handler, sorted.
@@ -229,6 +264,17 @@ impl Runner {
             Self::Steps(steps) => Arc::make_mut(steps).wrap(link),
         }
     }
+
+    fn wrap_outermost(&mut self, link: &Arc<dyn ErasedMiddleware>) {
+        match self {
+            Self::Whole(handler) => handler.wrap_outermost(link),
+            Self::Steps(steps) => Arc::make_mut(steps).wrap_outermost(link),
+        }
+    }
+}
+
+fn decoding(codecs: &Codecs) -> Arc<dyn ErasedMiddleware> {
+    Arc::new(Decoding(codecs.clone()))
 }
 
 impl Erased {
@@ -255,6 +301,10 @@ impl Erased {
 
     pub(super) fn wrap(&mut self, link: &Arc<dyn ErasedMiddleware>) {
         Arc::make_mut(&mut self.chain).links.push(Arc::clone(link));
+    }
+
+    pub(super) fn wrap_outermost(&mut self, link: &Arc<dyn ErasedMiddleware>) {
+        Arc::make_mut(&mut self.chain).links.insert(0, Arc::clone(link));
     }
 
     pub(crate) fn run(&self, context: JobContext) -> BoxFuture<'static, Outcome> {
@@ -298,7 +348,7 @@ pub(super) async fn handled<H: Handler>(handler: &H, context: JobContext) -> Out
 }
 
 async fn attempt<H: Handler>(handler: &H, context: JobContext) -> Handled {
-    let (payload, encoding) = (context.job().payload.clone(), context.job().encoding);
+    let (payload, encoding) = (context.payload(), context.encoding());
     let payload = H::Payload::decode(payload, encoding).map_err(JobError::fatal)?;
     let about = context.clone();
     handler.run(payload, context).await.map(|output| result(&output, &about))

@@ -67,9 +67,7 @@ pub(crate) async fn reproduce(
     let registered = registry.get(&specimen.job.job_type)?;
     // With a record, what a program writes is logged.
     specimen.job.tracking = Some(Tracking::All);
-    let JobSpec { job_type, payload, encoding, .. } = &specimen.job;
-    if let Err(invalid) = registry.schemas.check(job_type, payload, *encoding) {
-        let why = format!("the payload does not fit the schema of {job_type}: {invalid}");
+    if let Some(why) = registry.schema_violation(&specimen.job, &specimen.envelope).await {
         return Some(Reproduced { runs: vec![ReproducedRun::refused(why)], ..Reproduced::default() });
     }
     Some(match &registered.work {

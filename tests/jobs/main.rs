@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod callbacks;
 #[cfg(test)]
+mod codecs;
+#[cfg(test)]
 mod cron;
 #[cfg(test)]
 mod generations;

@@ -16,6 +16,11 @@ export function valueOf(letter: LetterFields, name: string): string | undefined 
   return letter.fields.find((field) => field.name === name && field.form === 'utf8')?.value;
 }
 
+/** Why nobody can see the payload, if codecs have encrypted it or stored it apart. */
+export function unseenOf(letter: LetterFields): string | undefined {
+  return letter.fields.find((field) => field.name === 'payload' && field.form === 'unseen')?.value;
+}
+
 /** Reads a letter by its id, or that of its job. */
 export async function readLetter(queue: string, id: string, signal?: AbortSignal): Promise<ReadLetter> {
   const asked = await api.GET('/api/v1/queues/{queue}/dead/{letter}', { params: { path: { queue, letter: id } }, signal });

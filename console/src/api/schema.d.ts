@@ -2774,6 +2774,11 @@ export interface components {
             /** @description True if the payload is too large to be shown without `--full`. */
             payload_cut: boolean;
             /**
+             * @description Why the payload is not shown, if codecs have encoded it, such as `encrypted with the key 2026-11, 1.2 KiB: not shown`. One that
+             *     was only compressed is shown.
+             */
+            payload_unseen?: string | null;
+            /**
              * @description When and how it runs, and what it belongs to: its fields `max_attempts`, `timeout_ms`, `expires_at_ms`, `tracking`,
              *     `on_success`, `on_failure`, `batch`, `campaign` (the task that has replayed it) and `traceparent`, as far as it has them.
              */
@@ -3097,13 +3102,13 @@ export interface components {
         /** @description One field of a dead letter. */
         LetterField: {
             /**
-             * @description `utf8`, or `hex` if the value is not text.
+             * @description `utf8`; `hex` if the value is not text; `unseen` if it is a payload that codecs have encrypted or stored apart.
              * @enum {string}
              */
-            form: "utf8" | "hex";
+            form: "utf8" | "hex" | "unseen";
             /** @description Its name. */
             name: string;
-            /** @description Its value: text as it is, other bytes in hexadecimal. */
+            /** @description Its value: text as it is, other bytes in hexadecimal; of what nobody can see, why. */
             value: string;
         };
         /** @description What all queues have, and what needs a person, at one moment. */

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use streamfleet::Queue;
 use streamfleet::job::{Encoding, JobId, JobType};
-use streamfleet_engine::admin::{DeadLetter, LetterEdit, unpacked};
+use streamfleet_engine::admin::{DeadLetter, EditError, LetterEdit, unpacked};
 use streamfleet_operations::dead::{self, Edit, Edited, encoding, find};
 use tempfile::TempDir;
 
@@ -114,6 +114,9 @@ impl Args {
 async fn edited_by_hand(letter: &DeadLetter) -> anyhow::Result<Option<(Vec<u8>, TempDir)>> {
     if !std::io::stdin().is_terminal() {
         return Err(Wrong("say what to change with --set, --payload-file or --type".to_owned()).into());
+    }
+    if let Err(error @ EditError::Encoded(_)) = LetterEdit::default().payload("").job(letter) {
+        return Err(Wrong(error.to_string()).into());
     }
     let set = |name: &str| std::env::var_os(name).filter(|editor| !editor.is_empty());
     let editor = ["VISUAL", "EDITOR"].into_iter().find_map(set);

@@ -16,7 +16,7 @@ pub(super) async fn run(id: &JobId, queue: &Queue, context: &Context) -> anyhow:
         Err(Error::NotFound(_)) if history::has_shown(queue, id, context).await? => return Ok(Exit::Done),
         letter => letter?,
     };
-    let shown = LetterFields::of(&letter, queue, super::limits(queue.name(), &context.effective));
+    let shown = LetterFields::seen(&letter, queue, super::limits(queue.name(), &context.effective));
     let now = queue.clock().await?;
     context.output.print_named(
         &shown,

@@ -170,8 +170,8 @@ fn remarks(found: &Found) -> Vec<String> {
     }
     if facts.unreadable > 0 {
         remarks.push(format!(
-            "{} more jobs may match, but their payload is not valid JSON or MessagePack or no longer exists, or their \
-             record cannot be read",
+            "{} more jobs may match, but their payload is not valid JSON or MessagePack, is encoded by codecs or no longer \
+             exists, or their record cannot be read",
             facts.unreadable
         ));
     }

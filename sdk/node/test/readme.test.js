@@ -30,7 +30,7 @@ async function inFolder(run) {
 
 test('every block says how it is run', () => {
   for (const { how, code } of blocks()) {
-    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|cli|http|batch|describe|effects|outbox)$/, code);
+    assert.match(how, /^(shell (apt|install|dev|submit)|file \S+|program|unit|types|producer|codecs|cli|http|batch|describe|effects|outbox)$/, code);
   }
 });
 
@@ -117,6 +117,24 @@ test('examples of producers run', { skip }, async () => {
     clients[1].destroy();
     await server.stop();
   }
+});
+
+test('the example of codecs encrypts', async () => {
+  const key = Buffer.alloc(32, 'k');
+  const sent = [];
+  process.env.APP_KEYS = `2026-11:${key.toString('base64')}`;
+  try {
+    const AsyncFunction = Object.getPrototypeOf(async () => {}).constructor;
+    const [{ code }] = blocks('codecs');
+    await new AsyncFunction('require', 'client', code)(() => require('..'), async (command) => (sent.push(command), '1-0'));
+  } finally {
+    delete process.env.APP_KEYS;
+  }
+  const field = (name) => sent[0][sent[0].indexOf(name) + 1];
+  assert.deepEqual([field('encoding'), field('h.codec')], ['raw', 'json aes-256-gcm;key=2026-11']);
+  const { Codecs, Keys } = require('..');
+  const codecs = new Codecs({ keys: new Keys({ '2026-11': key }) });
+  assert.deepEqual(await codecs.decodePayload('mail.send', field('h.codec'), field('payload')), ['json', Buffer.from('{"to":"ann@example.com"}')]);
 });
 
 test('examples with a database run', async (context) => {

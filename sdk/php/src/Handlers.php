@@ -182,17 +182,17 @@ abstract class Handlers
     }
 
     /**
-     * Runs the handler of a job, and judges what it throws.
+     * Runs the handler of a job, unless something speaks against it, and judges what it throws.
      *
      * @return array{Outcome, ?\Throwable}
      */
-    protected function handle(Job $job, ?string $unreadable): array
+    protected function handle(Job $job, ?Outcome $refusal): array
     {
         $this->listeners->tell(new Event\Before($job));
         $leave = Trace::enter($job);
         try {
             return [match (true) {
-                $unreadable !== null => new Fatal("PHP cannot read the payload: $unreadable"),
+                $refusal !== null => $refusal,
                 !isset($this->handlers[$job->type]) => new Retry("this program has no handler for '{$job->type}'"),
                 default => $this->outcome(($this->chains[$job->type] ??= $this->chain($job->type))($job)),
             }, null];

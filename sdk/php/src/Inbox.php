@@ -14,7 +14,7 @@ final class Inbox
     /** The variable by which a pool says that its command is that of a framework. */
     public const VARIABLE = 'STREAMFLEET_INBOX';
     /** How deep a payload may be nested. */
-    private const DEPTH = 4096;
+    public const DEPTH = 4096;
     /** How long a job that arrives while the program stops rests before another program takes it. */
     private const STOPPING_MS = 1000;
     /** Why the worker takes a job back that it believes has not begun. If it has, that is no reason to end it. */

@@ -18,8 +18,9 @@ final class Producer implements Submitter
      * @param object $client a Redis or RedisCluster of phpredis, a proxy of it, a Predis client, or a Client of your own
      * @param string $queue the queue of jobs that name none
      * @param string $namespace `redis.namespace` of the fleet
+     * @param ?Codecs $codecs compresses, encrypts or stores the payloads of all jobs apart
      */
-    public function __construct(object $client, private readonly string $queue = 'default', private readonly string $namespace = 'sf')
+    public function __construct(object $client, private readonly string $queue = 'default', private readonly string $namespace = 'sf', private readonly ?Codecs $codecs = null)
     {
         Submission::queue($queue);
         $this->client = self::client($client);
@@ -51,19 +52,20 @@ final class Producer implements Submitter
      */
     public function enqueue(string $type, mixed $payload = null, mixed ...$options): string
     {
-        return $this->submit(new Submission($type, $payload, ...$options));
+        return $this->submit(new Submission($type, $payload, ...$options + ['codecs' => $this->codecs]));
     }
 
     /** Submits a task: an object whose class has #[JobType]. Options take precedence over those of its class. */
     public function dispatch(object $task, mixed ...$options): string
     {
-        return $this->submit(Tasks::submission($task, $options));
+        return $this->submit(Tasks::submission($task, $options + ['codecs' => $this->codecs]));
     }
 
     /** Submits a job that is described by an object. */
     public function submit(Submission $job): string
     {
-        return $job->idOf(self::entry($this->client->call($job->command($this->namespace, $this->queue))));
+        $command = $job->encodedBy($this->codecs)->command($this->namespace, $this->queue);
+        return $job->idOf(self::entry($this->client->call($command)));
     }
 
     /**
@@ -73,6 +75,7 @@ final class Producer implements Submitter
      * @param iterable<Submission|object> $jobs submissions or tasks. The ids get the keys of an array; others are numbered
      * @return array<int|string, string>
      * @throws BulkError which says what became of each job; jobs that it does not name were not sent
+     * @throws Codecs\CodecError as a generator that throws, if a store takes no payload
      */
     public function enqueueMany(iterable $jobs): array
     {
@@ -82,7 +85,7 @@ final class Producer implements Submitter
             // A generator may yield a key twice.
             $key = is_array($jobs) ? $key : $number++;
             $job = Tasks::job($job);
-            $command = $job->command($this->namespace, $this->queue);
+            $command = $job->encodedBy($this->codecs)->command($this->namespace, $this->queue);
             $round[$key] = [$job, $command];
             $bytes += array_sum(array_map(strlen(...), $command));
             if (count($round) >= self::ROUND_JOBS || $bytes >= self::ROUND_BYTES) {

@@ -15,6 +15,8 @@ final class Submission
     private const TRACKING = ['all', 'failures', 'none'];
     private const MOST_BYTES = 8 * 1024 * 1024;
     private const MOST_HEADER_BYTES = 8192;
+    private const TOO_LARGE = 'a payload may have at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address, or let Codecs do so';
+    private const OWN_HEADER = 'the header codec belongs to codecs: leave it out, and encode a job once';
     private const MOST_HEADERS = 900;
     private const MOST_THEN_BYTES = 64 * 1024;
     private const LONGEST_TIMEOUT_MS = 604_800_000;
@@ -23,8 +25,12 @@ final class Submission
     public readonly ?string $uniqueScope;
     /** The payload as it is sent; '' for none. */
     public readonly string $bytes;
+    /** How these bytes are encoded; null for JSON. */
+    public readonly ?string $encoding;
     /** @var array<string, string> the entry's fields */
     private readonly array $fields;
+    /** Whether codecs have seen the payload. */
+    private readonly bool $isEncoded;
 
     /**
      * @param string $type the job's type, which selects the handler
@@ -51,6 +57,7 @@ final class Submission
      * @param ?string $unique only with Http and Cli: while a job holds this key, others with the same key are not accepted
      * @param string|int|float|\DateInterval|null $uniqueScope only with Http and Cli: `running`, `waiting`, or a length: seconds, or `30s`
      * @param ?string $uniqueMode only with Http and Cli: `reject`, `replace` or `debounce`
+     * @param ?Codecs $codecs compresses, encrypts or stores the payload apart. A Producer with codecs does so itself
      * @throws InvalidSubmission
      */
     public function __construct(
@@ -72,10 +79,11 @@ final class Submission
         array $then = [],
         ?string $batch = null,
         ?string $traceparent = null,
-        public readonly ?string $encoding = null,
+        ?string $encoding = null,
         public readonly ?string $unique = null,
         string|int|float|\DateInterval|null $uniqueScope = null,
         public readonly ?string $uniqueMode = null,
+        ?Codecs $codecs = null,
     ) {
         self::check(preg_match(self::TYPE, $type) === 1, "'$type' is not a job type: " . self::TYPE);
         self::check($queue === null || preg_match(self::QUEUE, $queue) === 1, "'$queue' is not a queue: " . self::QUEUE);
@@ -87,16 +95,22 @@ final class Submission
         self::check($unique !== null || $uniqueScope === null && $uniqueMode === null, 'uniqueScope and uniqueMode need unique');
         $this->uniqueScope = Time::lengthText($uniqueScope, 'uniqueScope');
         $this->lane = self::lane($lane, $priority);
-        $this->bytes = self::encode($payload, $encoding);
-        self::check(strlen($this->bytes) <= self::MOST_BYTES, 'a payload may have at most ' . self::MOST_BYTES . ' bytes; store large data elsewhere and send its address');
+        $plain = self::encode($payload, $encoding);
+        [$codec, $this->bytes] = $codecs?->encodePayload($type, $encoding ?? 'json', $plain) ?? [null, $plain];
+        $this->encoding = $codec === null ? $encoding : 'raw';
+        $this->isEncoded = $codecs !== null;
+        self::check(strlen($this->bytes) <= self::MOST_BYTES, self::TOO_LARGE);
         $timeoutMs = $timeout === null ? null : Time::lengthMs($timeout, 'timeout');
         self::check($timeoutMs === null || $timeoutMs >= 1 && $timeoutMs <= self::LONGEST_TIMEOUT_MS, 'timeout must be from 0.001 to 604800 seconds');
         [$parent, $state] = $traceparent === null ? Trace::current() : [$traceparent, null];
         $headers += $state === null ? [] : [Trace::STATE => $state];
+        self::check($codecs === null || !isset($headers[Codecs\Header::NAME]), self::OWN_HEADER);
+        self::check($codecs === null || $uniqueMode !== 'debounce', 'a debounce replaces the payload of a job, and not its header: it does not work with codecs');
+        $headers += $codec === null ? [] : [Codecs\Header::NAME => $codec];
         $fields = [
             'type' => $type,
             'payload' => $this->bytes === '' ? null : $this->bytes,
-            'encoding' => $encoding,
+            'encoding' => $this->encoding,
             'id' => $id,
             'delay_ms' => $delay === null ? null : Time::lengthMs($delay, 'delay'),
             'run_at_ms' => $runAt === null ? null : Time::instantMs($runAt, 'runAt'),
@@ -111,6 +125,25 @@ final class Submission
             'traceparent' => $parent,
         ] + self::headers($headers);
         $this->fields = array_map(strval(...), array_filter($fields, static fn (mixed $value): bool => $value !== null));
+    }
+
+    /** @internal The same job with its payload encoded, unless it was encoded before; without codecs, it is the same. */
+    public function encodedBy(?Codecs $codecs): self
+    {
+        if ($codecs === null || $this->isEncoded) {
+            return $this;
+        }
+        $name = 'h.' . Codecs\Header::NAME;
+        self::check(!isset($this->fields[$name]), self::OWN_HEADER);
+        [$codec, $bytes] = $codecs->encodePayload($this->type, $this->encoding ?? 'json', $this->bytes);
+        $own = $codec === null ? [] : ['payload' => $bytes, 'encoding' => 'raw', $name => $codec];
+        $values = $codec === null ? [] : ['bytes' => $bytes, 'encoding' => 'raw', 'fields' => array_filter($own, strlen(...)) + array_diff_key($this->fields, $own)];
+        $values += ['isEncoded' => true];
+        $encoded = (new \ReflectionClass($this))->newInstanceWithoutConstructor();
+        foreach ($values + get_object_vars($this) as $name => $value) {
+            $encoded->$name = $value;
+        }
+        return $encoded;
     }
 
     /**

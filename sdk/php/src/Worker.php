@@ -20,6 +20,7 @@ final class Worker extends Handlers implements Channel
     /** How many jobs run at once, and what lets them. */
     private int $most = 1;
     private ?Runtime $runtime = null;
+    private ?Codecs $codecs = null;
     private bool $hasEnded = false;
     /** The end of what the job that runs printed last. */
     private string $printed = '';
@@ -51,6 +52,13 @@ final class Worker extends Handlers implements Channel
     public function maxJobs(int $jobs): static
     {
         $this->maxJobs = max(1, $jobs);
+        return $this;
+    }
+
+    /** Decodes payloads before handlers, middleware and listeners see them: see docs/codecs.md. */
+    public function codecs(Codecs $codecs): static
+    {
+        $this->codecs = $codecs;
         return $this;
     }
 
@@ -162,9 +170,10 @@ final class Worker extends Handlers implements Channel
      */
     private function attemptBeside(array $line): void
     {
+        [$line, $refusal] = $this->opened($line);
         $job = Job::of($line, $this);
         $start = hrtime(true);
-        [$outcome, $error] = $this->handle($job, $line['unreadable'] ?? null);
+        [$outcome, $error] = $this->handle($job, $refusal);
         $this->exitIfForked();
         $outcome = $this->inbox->answer($job->ref, $outcome, $job->flush());
         $this->tellEnd($job, $outcome, $error, (hrtime(true) - $start) / 1e9);
@@ -184,13 +193,14 @@ final class Worker extends Handlers implements Channel
     private function attempt(array $line, bool $isLast): bool
     {
         $this->ref = (string) $line['ref'];
+        [$line, $refusal] = $this->opened($line);
         $job = Job::of($line, $this);
         $levels = ob_get_level();
         $this->printed = '';
         // It passes everything on at once.
         ob_start($this->notePrinted(...), 1);
         $start = hrtime(true);
-        [$outcome, $error] = $this->handle($job, $line['unreadable'] ?? null);
+        [$outcome, $error] = $this->handle($job, $refusal);
         $this->exitIfForked();
         [$outcome, $answer] = Inbox::answerOf($this->ref, $outcome);
         $this->answer = $job->flush() . $answer;
@@ -211,6 +221,20 @@ final class Worker extends Handlers implements Channel
         $this->ref = $this->answer = null;
         $this->inbox->finish($ref, $answer);
         return !$isLast;
+    }
+
+    /**
+     * The line of a job with its payload decoded, and what becomes of the job if it cannot be.
+     *
+     * @param array<string, mixed> $line
+     * @return array{array<string, mixed>, ?Outcome}
+     */
+    private function opened(array $line): array
+    {
+        if (isset($line['unreadable'])) {
+            return [$line, new Fatal("PHP cannot read the payload: {$line['unreadable']}")];
+        }
+        return isset($line['headers'][Codecs\Header::NAME]) ? Codecs::open($this->codecs, $line) : [$line, null];
     }
 
     /** A process that a handler has forked, and that has not ended by itself, would go on with the next job. */

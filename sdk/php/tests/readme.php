@@ -183,6 +183,16 @@ test('jobs_are_submitted', function (): void {
     same([4, 1, 1], [redis('XLEN', 'sf:{default}:jobs'), redis('XLEN', 'sf:{default}:jobs:low'), redis('XLEN', 'sf:{default}:jobs:high')]);
 });
 
+test('the_example_of_codecs_encrypts', function (): void {
+    redis('FLUSHALL');
+    $key = str_repeat('k', 32);
+    php("putenv('APP_KEYS=2026-11:" . base64_encode($key) . "');\n" . code('php', 'codecs'), aProducer());
+    $fields = current(entries('sf:{default}:jobs'));
+    same(['raw', 'json aes-256-gcm;key=2026-11'], [$fields['encoding'], $fields['h.codec']]);
+    $codecs = new Streamfleet\Codecs(keys: new Streamfleet\Codecs\Keys(['2026-11' => $key]));
+    same(['json', '{"to":"ann@example.com"}'], $codecs->decodePayload('mail.send', $fields['h.codec'], $fields['payload']));
+});
+
 test('the_status_is_shown', function (): void {
     redis('FLUSHALL');
     foreach (['done' => ['result', '[7]', 'int(7)'], 'dead' => ['error', 'no such user', 'dead: no such user']] as $state => [$field, $value, $shown]) {

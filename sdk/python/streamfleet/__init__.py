@@ -36,6 +36,7 @@ from ._worker import (
     on,
     run,
     use,
+    use_codecs,
 )
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ __all__ = [
     "outbox",
     "run",
     "use",
+    "use_codecs",
 ]
 
 

@@ -5,6 +5,7 @@ It sends what docs/wire.md lets every language send, and nothing else: one XADD 
 
 import asyncio
 import base64
+import copy
 import difflib
 import json
 import math
@@ -19,6 +20,8 @@ from ._trace import current as current_trace
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from .codecs import Codecs
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 MAX_FIELDS = 1000
@@ -246,6 +249,9 @@ class Submission:
 
     __slots__ = ("fields", "lane", "queue", "size", "unique", "unique_mode", "unique_scope")
 
+    #: The most bytes of the payload before it is encoded.
+    _most = MAX_PAYLOAD_BYTES
+
     def __init__(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> None:  # noqa: A002
         check_options(options)
         type_ = _type_name("type", type)
@@ -260,17 +266,38 @@ class Submission:
         self.queue = None if queue is None else _queue_name(queue)
         self.lane = _lane(options.get("lane"), options.get("priority"))
         fields: List[Tuple[bytes, bytes]] = [(b"type", type_)]
-        fields += _payload(payload, options.get("encoding"), default)
+        fields += _payload(payload, options.get("encoding"), default, self._most)
         fields += _when(options)
         fields += _terms(options)
         fields += _after(options, default)
         fields += _trace(options)
         for name, value in (options.get("headers") or {}).items():
             fields.append(_header(name, value))
+        self._set(fields)
+
+    def _set(self, fields: List[Tuple[bytes, bytes]]) -> None:
         if len(fields) > MAX_FIELDS:
             raise ValueError(f"a job may have at most {MAX_FIELDS} fields, not {len(fields)}")
         self.fields = fields
         self.size = sum(len(name) + len(value) for name, value in fields)
+
+    def _encoded(self, header: Optional[str], payload: bytes) -> "Submission":
+        """The same job with a payload that codecs have encoded, as the header says; without a header, it is the same."""
+        _check_size(payload)
+        encoded = copy.copy(self)
+        if header is not None:
+            own = (b"payload", b"encoding")
+            fields = [pair for pair in self.fields if pair[0] not in own]
+            encoded._set([*fields, (b"payload", payload), (b"encoding", b"raw"), (b"h.codec", header.encode())])
+        return encoded
+
+
+class _Unencoded(Submission):
+    """A job whose payload codecs encode: it may be larger, because it may be compressed, or stored apart."""
+
+    __slots__ = ()
+
+    _most = 2**31
 
 
 def _when(options: "Options") -> List[Tuple[bytes, bytes]]:
@@ -350,7 +377,12 @@ def _lane(lane: Optional[str], priority: Optional[int]) -> str:
     return lane or "normal"
 
 
-def _payload(payload: Any, encoding: Optional[str], default: Optional[JsonDefault]) -> List[Tuple[bytes, bytes]]:
+def _check_size(payload: bytes, most: int = MAX_PAYLOAD_BYTES) -> None:
+    if len(payload) > most:
+        raise ValueError(f"the payload has {len(payload)} bytes; the most is {most}: store it elsewhere, such as by Codecs(claims=…)")
+
+
+def _payload(payload: Any, encoding: Optional[str], default: Optional[JsonDefault], most: int) -> List[Tuple[bytes, bytes]]:
     if isinstance(payload, (bytes, bytearray, memoryview)):
         data = bytes(payload)
         encoding = encoding or "raw"
@@ -360,8 +392,7 @@ def _payload(payload: Any, encoding: Optional[str], default: Optional[JsonDefaul
         raise TypeError(f"a payload with the encoding {encoding!r} must be bytes")
     else:
         data, encoding = _json(payload, default), "json"
-    if len(data) > MAX_PAYLOAD_BYTES:
-        raise ValueError(f"the payload has {len(data)} bytes; the most is {MAX_PAYLOAD_BYTES}: store it elsewhere")
+    _check_size(data, most)
     fields = [(b"payload", data)]
     if encoding != "json":
         fields.append((b"encoding", encoding.encode()))
@@ -510,17 +541,23 @@ class _Base:
         queue: str = "default",
         namespace: str = "sf",
         json_default: Optional[JsonDefault] = None,
+        codecs: "Optional[Codecs]" = None,
     ) -> None:
         self.client = client
         self.queue = _queue_name(queue)
         self.namespace = namespace
         self.json_default = json_default
+        self.codecs = codecs
 
     def submission(self, type: str, payload: Any = None, **options: "Unpack[Options]") -> Submission:  # noqa: A002
         """Creates a submission with this producer's ``json_default``, for :meth:`enqueue_many`."""
         if self.json_default is not None:
             options.setdefault("json_default", self.json_default)
-        return Submission(type, payload, **options)
+        return (Submission if self.codecs is None else _Unencoded)(type, payload, **options)
+
+    def _to_send(self, submission: Submission) -> Submission:
+        """The job as it is sent, which encodes its payload if this producer has codecs. That may take as long as its store does."""
+        return submission if self.codecs is None else self.codecs.encode(submission)
 
     def _key(self, queue: Optional[str], name: str) -> str:
         return f"{self.namespace}:{{{_queue_name(queue or self.queue)}}}:{name}"
@@ -603,7 +640,7 @@ class Producer(_Base):
 
     def send(self, submission: Submission) -> str:
         """Submits one submission and returns the job's id."""
-        return self._id(submission, self.client.execute_command(*self._xadd(submission)))
+        return self._id(submission, self.client.execute_command(*self._xadd(self._to_send(submission))))
 
     def enqueue_many(self, submissions: Iterable[Submission]) -> List[str]:
         """Submits many jobs in few round trips and returns their ids, in the same order.
@@ -616,11 +653,11 @@ class Producer(_Base):
         for chunk in self._chunks(submissions):
             try:
                 if broken is None:
-                    replies = self._pipelined([self._xadd(submission) for submission in chunk])
+                    replies = self._pipelined([self._xadd(self._to_send(submission)) for submission in chunk])
                 else:
                     replies = [NotSent(f"not sent after {broken}")] * len(chunk)
             except Exception as error:
-                if not _is_redis_error(error):
+                if not _is_expected(error):
                     raise
                 broken, replies = error, [error] * len(chunk)
             self._note(chunk, replies, ids, errors)
@@ -682,7 +719,12 @@ class AsyncProducer(_Base):
 
     async def send(self, submission: Submission) -> str:
         """See :meth:`Producer.send`."""
-        return self._id(submission, await self.client.execute_command(*self._xadd(submission)))
+        [encoded] = await self._all_to_send([submission])
+        return self._id(submission, await self.client.execute_command(*self._xadd(encoded)))
+
+    async def _all_to_send(self, submissions: Sequence[Submission]) -> Sequence[Submission]:
+        """The jobs as they are sent. Encryption and a store take time, so others go on meanwhile."""
+        return submissions if self.codecs is None else await asyncio.to_thread(list, map(self._to_send, submissions))
 
     async def enqueue_many(self, submissions: Iterable[Submission]) -> List[str]:
         """See :meth:`Producer.enqueue_many`."""
@@ -692,11 +734,11 @@ class AsyncProducer(_Base):
         for chunk in self._chunks(submissions):
             try:
                 if broken is None:
-                    replies = await self._pipelined([self._xadd(submission) for submission in chunk])
+                    replies = await self._pipelined([self._xadd(submission) for submission in await self._all_to_send(chunk)])
                 else:
                     replies = [NotSent(f"not sent after {broken}")] * len(chunk)
             except Exception as error:
-                if not _is_redis_error(error):
+                if not _is_expected(error):
                     raise
                 broken, replies = error, [error] * len(chunk)
             self._note(chunk, replies, ids, errors)
@@ -734,6 +776,7 @@ class AsyncProducer(_Base):
             await asyncio.sleep(wait.next(status))
 
 
-def _is_redis_error(error: BaseException) -> bool:
-    """True for the errors of redis-py, which this module never imports: handlers need no dependency."""
-    return any(base.__module__.startswith("redis.") for base in type(error).__mro__) or isinstance(error, OSError)
+def _is_expected(error: BaseException) -> bool:
+    """True for the errors of codecs and of redis-py, which this module never imports: handlers need no dependency."""
+    named = ("redis.", "streamfleet.codecs.")
+    return any(base.__module__.startswith(named) for base in type(error).__mro__) or isinstance(error, OSError)

@@ -47,6 +47,7 @@ from typing import (
 from ._describe import DESCRIBE, describe
 from ._errors import Rule, Rules
 from ._events import ENDINGS, Event, Listeners, end_of
+from ._opening import Opening
 from ._outcome import Cancelled, Done, Fatal, Limits, Outcome, Retry, Snooze, cut, described, leaves_of, severity
 from ._producer import DECLARED, Submission, bytes_or, check_numbers, check_options, check_type
 from ._trace import JOB, TRACESTATE, continued, tracestate
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar, Unpack
 
     from ._cli import Accepted, AsyncCli, Cli
+    from .codecs import Codecs
     from ._http import AsyncHttp, Http
     from ._producer import AsyncProducer, Options, Producer, Seconds
 
@@ -498,6 +500,11 @@ class Worker:
         self.middleware_: List[Function] = []
         self.rules = Rules()
         self.listeners = Listeners()
+        self.opening = Opening()
+
+    def use_codecs(self, codecs: "Codecs") -> None:
+        """Decodes payloads before handlers, middleware and listeners see them: see docs/codecs.md."""
+        self.opening.codecs = codecs
 
     def job(
         self,
@@ -808,8 +815,10 @@ class _SyncLoop(_Loop):
         self.started += 1
         token = JOB.set(job_)
         self.job = job_
-        self.worker.listeners.tell("before", job_)
         try:
+            if self.worker.opening.concerns(job_):
+                self._interruptibly(job_, self.worker.opening.open)
+            self.worker.listeners.tell("before", job_)
             returned = self._interruptibly(job_, call)
         except ENDINGS as error:
             returned = self.outcome_of(error, job_)
@@ -1028,6 +1037,9 @@ class _AsyncLoop(_Loop):
         listeners = self.worker.listeners
         try:
             try:
+                if self.worker.opening.concerns(job_):
+                    # A store takes time, so other jobs go on meanwhile.
+                    await asyncio.to_thread(self.worker.opening.open, job_)
                 await listeners.tell_async("before", job_)
                 job_._is_running = True
                 if job_._reason is not None:
@@ -1078,3 +1090,4 @@ middleware = _default.middleware
 errors = _default.errors
 on = _default.on
 run = _default.run
+use_codecs = _default.use_codecs

@@ -65,7 +65,7 @@ class Readme(unittest.TestCase):
 
     def test_every_block_says_how_it_is_run(self):
         for block in blocks():
-            self.assertRegex(block["how"] or "", r"^(shell (apt|install|config|celery|dev|submit)|file \S+|program|unit|producer|http|cli|batch|celery|effects|outbox)$", block["code"])
+            self.assertRegex(block["how"] or "", r"^(shell (apt|install|config|celery|dev|submit)|file \S+|program|unit|producer|codecs|http|cli|batch|celery|effects|outbox)$", block["code"])
 
     @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
     def test_the_packages_exist(self):
@@ -193,6 +193,20 @@ class Readme(unittest.TestCase):
                 exec(compile(block["code"], "README.md", "exec"), names)
             self.assertEqual(client.xlen("sf:{mail}:jobs"), 1004)
             self.assertEqual(client.xlen("sf:{mail}:jobs:high"), 1)
+
+    def test_the_example_of_codecs_encrypts(self):
+        server = Server()
+        self.addCleanup(server.stop)
+        os.environ["APP_KEYS"] = "2026-11:" + "a" * 42 + "E="
+        self.addCleanup(os.environ.pop, "APP_KEYS")
+        (block,) = blocks("codecs")
+        with redis.Redis(port=server.port) as client:
+            names = {"__name__": "readme", "client": client}
+            exec(compile(block["code"], "README.md", "exec"), names)
+            ((_, fields),) = client.xrange("sf:{default}:jobs")
+        self.assertEqual((fields[b"encoding"], fields[b"h.codec"]), (b"raw", b"json aes-256-gcm;key=2026-11"))
+        opened = names["codecs"].decode_payload("mail.send", fields[b"h.codec"].decode(), fields[b"payload"])
+        self.assertEqual(opened, ("json", b'{"to":"ann@example.com"}'))
 
     def test_the_quick_start_works_with_a_worker_that_is_played(self):
         # test_fleet.py does the same with a real one.

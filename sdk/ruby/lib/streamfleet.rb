@@ -18,6 +18,9 @@ require_relative 'streamfleet/worker'
 require_relative 'streamfleet/fakes'
 
 module Streamfleet
+  autoload :Codecs, "#{__dir__}/streamfleet/codecs.rb"
+  autoload :CodecError, "#{__dir__}/streamfleet/codecs.rb"
+
   class << self
     # What ActiveJob submits its jobs with: a Producer or an Http. By default, a Producer over the gem `redis` and REDIS_URL.
     attr_writer :producer

@@ -38,6 +38,20 @@ class ReadmeTest < Minitest::Test
     end
   end
 
+  def test_the_example_of_codecs_encrypts
+    Helper.staged do |stage|
+      ENV['APP_KEYS'] = "2026-11:#{['k' * 32].pack('m0')}"
+      scope = binding.tap { |each| each.local_variable_set(:redis, stage.redis) }
+      scope.eval(code('codecs'))
+      fields = stage.redis.xrange('sf:{default}:jobs').last.last
+      assert_equal ['raw', 'json aes-256-gcm;key=2026-11'], fields.values_at('encoding', 'h.codec')
+      opened = scope.local_variable_get(:codecs).decode_payload('mail.send', fields['h.codec'], fields['payload'].b)
+      assert_equal ['json', '{"to":"ann@example.com"}'], opened
+    ensure
+      ENV.delete('APP_KEYS')
+    end
+  end
+
   def test_the_quick_start_works
     skip('STREAMFLEET_BIN is not set') unless Helper::BIN
     Helper.staged do |stage|

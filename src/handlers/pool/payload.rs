@@ -165,6 +165,21 @@ mod tests {
     }
 
     #[test]
+    fn messagepack_is_what_all_packages_make_of_it() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/codecs/vectors.json");
+        let vectors: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        for vector in vectors["packed"].as_array().unwrap() {
+            let bytes = BASE64_STANDARD.decode(vector["bytes"].as_str().unwrap()).unwrap();
+            let json = match Body::of(&bytes, Encoding::Msgpack) {
+                Body::Json(json) => Some(serde_json::from_slice::<serde_json::Value>(&json).unwrap()),
+                Body::Base64(_) => None,
+            };
+            let want = vector["json"].as_str().map(|json| serde_json::from_str(json).unwrap());
+            assert_eq!(json, want, "{vector}");
+        }
+    }
+
+    #[test]
     fn messagepack_is_json_if_it_loses_nothing() {
         let value = json!({"a": [1, -1, 1.5, null, true, "é", u64::MAX]});
         let packed = rmp_serde::to_vec_named(&value).unwrap();

@@ -115,9 +115,11 @@ impl Steps {
 
     /// Wraps a middleware around every step.
     pub(super) fn wrap(&mut self, link: &Arc<dyn ErasedMiddleware>) {
-        for part in &mut self.parts {
-            part.handler.wrap(link);
-        }
+        self.parts.iter_mut().for_each(|part| part.handler.wrap(link));
+    }
+
+    pub(super) fn wrap_outermost(&mut self, link: &Arc<dyn ErasedMiddleware>) {
+        self.parts.iter_mut().for_each(|part| part.handler.wrap_outermost(link));
     }
 }
 

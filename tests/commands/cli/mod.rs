@@ -4,6 +4,7 @@ mod audit;
 mod bench;
 mod bulk;
 mod check;
+mod codecs;
 mod config;
 mod cron;
 mod dead;

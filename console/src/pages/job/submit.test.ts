@@ -22,6 +22,12 @@ test('each command keeps the terms, or is left out', () => {
   expect(waysOf(job({ payload: { encoding: 'base64' }, encoding: 'raw' }), 'sf')).toEqual([]);
 });
 
+test('a payload that is decompressed is sent so, and one that nobody can see is not sent', () => {
+  for (const { text } of waysOf(job({ headers: { codec: 'json gzip', tenant: '9' } }), 'sf')) expect(text).not.toContain('gzip');
+  expect(way(job({ payload: 'x', encoding: 'raw', headers: { codec: 'h264' } }), 'redis-cli')).toContain('h.codec h264');
+  expect(waysOf(job({ payload: '', encoding: 'raw', payload_unseen: 'encrypted with the key a, 12 bytes: not shown' }), 'sf')).toEqual([]);
+});
+
 test('no command reads what a payload names', () => {
   for (const payload of ['@/etc/passwd', '-', '--help']) expect(way(job({ payload, encoding: 'raw' }), 'streamfleet')).toBeUndefined();
 });

@@ -27,7 +27,7 @@ export function python(value: string): string {
 
 /** The commands. Those that cannot submit this job are left out; all are if its payload is not known or is no text. */
 export function waysOf(job: Job, namespace: string): Way[] {
-  if (job.payload === undefined || job.payload_cut || job.encoding === 'msgpack') return [];
+  if (job.payload === undefined || job.payload_cut || job.payload_unseen || job.encoding === 'msgpack') return [];
   const payload = job.encoding === 'raw' ? (typeof job.payload === 'string' ? job.payload : undefined) : job.payload_bytes ? written(job.payload, 0) : '';
   if (payload === undefined) return [];
   const fields = fieldsOf(job, payload);
@@ -45,7 +45,8 @@ export function waysOf(job: Job, namespace: string): Way[] {
 
 /** The fields of the entry. */
 function fieldsOf(job: Job, payload: string): [string, string][] {
-  const { terms = {}, headers = {} } = job;
+  const { terms = {} } = job;
+  const headers = headersOf(job);
   const fields: [string, string][] = [['type', job.type]];
   if (payload) fields.push(['payload', payload]);
   if (job.encoding !== 'json') fields.push(['encoding', job.encoding!]);
@@ -55,6 +56,11 @@ function fieldsOf(job: Job, payload: string): [string, string][] {
   for (const name of TERMS) if (terms[name] !== undefined) fields.push([name, terms[name]]);
   if (job.then) fields.push(['then', written(job.then, 0)]);
   return fields;
+}
+
+/** The headers. A payload that is shown decompressed is sent so. */
+export function headersOf({ headers = {}, encoding }: { headers?: Record<string, string>; encoding?: string }): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'codec' || encoding === 'raw'));
 }
 
 const instant = (ms: string) => new Date(Number(ms)).toISOString();
@@ -68,7 +74,7 @@ function commandLine(job: Job, payload: string): string | undefined {
   words.push(`--queue ${shell(job.queue)}`);
   if (job.lane !== 'normal') words.push(`--lane ${job.lane}`);
   if (job.encoding !== 'json') words.push(`--encoding ${job.encoding}`);
-  for (const [name, value] of Object.entries(job.headers ?? {})) words.push(`--header ${shell(`${name}=${value}`)}`);
+  for (const [name, value] of Object.entries(headersOf(job))) words.push(`--header ${shell(`${name}=${value}`)}`);
   if (isOwn(job.id)) words.push(`--id=${shell(job.id)}`);
   if (job.state === 'scheduled' && job.due_ms) words.push(`--at=${new Date(job.due_ms).toISOString()}`);
   if (terms.max_attempts) words.push(`--max-attempts=${shell(terms.max_attempts)}`);
@@ -83,7 +89,8 @@ function commandLine(job: Job, payload: string): string | undefined {
 
 /** `undefined` if the API has no member for a term. */
 function curl(job: Job): string | undefined {
-  const { terms = {}, headers = {} } = job;
+  const { terms = {} } = job;
+  const headers = headersOf(job);
   if (terms.batch) return undefined;
   const body: Record<string, unknown> = { type: job.type, payload: job.payload };
   if (job.encoding !== 'json') body.encoding = job.encoding;

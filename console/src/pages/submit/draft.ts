@@ -2,6 +2,7 @@
 import { send } from '../../api/client';
 import { exact, written } from '../../api/exact';
 import { command, word } from '../../parts/command';
+import { headersOf } from '../job/submit';
 
 export interface Draft {
   queue: string;
@@ -99,6 +100,7 @@ export interface Sample {
   lane: string;
   payload?: unknown;
   payload_bytes?: number;
+  payload_unseen?: string;
   encoding?: string;
   headers?: Record<string, string>;
   terms?: Record<string, string>;
@@ -114,7 +116,8 @@ export async function sampleOf(queue: string, id: string): Promise<Sample> {
 
 /** What is submitted to get another job like this one: everything but its id and its batch. */
 export function draftLike(job: Sample): Draft {
-  const { terms = {}, headers = {} } = job;
+  const { terms = {} } = job;
+  const headers = headersOf(job);
   const text = job.encoding === 'raw' ? String(job.payload ?? '') : job.payload_bytes ? written(job.payload) : '';
   return {
     ...emptyDraft(job.queue, job.type),

@@ -18,6 +18,7 @@
 #[doc(hidden)]
 pub mod backlog;
 pub mod bounds;
+mod codec;
 pub mod distribution;
 pub mod duration;
 mod envelope;
@@ -63,6 +64,9 @@ mod typed;
 mod weight;
 
 pub use bounds::OutOfBounds;
+pub use codec::Codec;
+#[doc(hidden)]
+pub use codec::{is_key_name, is_sha256};
 pub use duration::{format_duration, parse_duration};
 pub use envelope::pack_texts;
 #[doc(hidden)]

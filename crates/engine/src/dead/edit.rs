@@ -19,8 +19,8 @@ use crate::inspect::audit::{Action, Noted};
 use crate::job::patch::{Patch, PatchError};
 use crate::job::payload::is_readable;
 use crate::job::{
-    DeadReason, Encoding, EntryId, Envelope, Generation, JobSpec, JobType, Lane, Malformed, State, cut,
-    fingerprint,
+    Codec, DeadReason, Encoding, EntryId, Envelope, Generation, JobSpec, JobType, Lane, Malformed, State,
+    cut, fingerprint,
 };
 use crate::submit::offload::ScriptFields;
 use crate::{bytes, millis};
@@ -103,6 +103,13 @@ pub enum EditError {
         "the new payload is not valid {0}, which is the encoding of the dead letter, or is nested too deep"
     )]
     Encoding(&'static str),
+    /// The payload was encoded by its producer.
+    #[error(
+        "the payload is {0}, so neither it nor its header {header} can be edited, and of an encrypted one not the type: submit the \
+             job again with the package of its producer, and drop this dead letter",
+        header = Codec::HEADER
+    )]
+    Encoded(String),
     /// The payload is too large.
     #[error("the new payload has {0} bytes, but at most {max} are allowed", max = MAX_PAYLOAD_BYTES)]
     TooLarge(usize),
@@ -154,6 +161,7 @@ impl LetterEdit {
 
     /// Returns the fields that change, with their new values.
     fn changes(&self, letter: &Envelope) -> Result<Vec<Change>, EditError> {
+        self.check_codec(letter)?;
         let mut changes = if self.is_undo { original(letter)? } else { Vec::new() };
         for (name, value) in &self.fields {
             let is_header = name.strip_prefix("h.").is_some_and(|name| !name.is_empty());
@@ -172,6 +180,23 @@ impl LetterEdit {
         }
         changes.retain(|(name, value)| self.is_blind || letter.get(name.as_bytes()) != value.as_deref());
         if changes.is_empty() { Err(EditError::Unchanged) } else { Ok(changes) }
+    }
+
+    /// Refuses what would not fit a payload that was encoded: nobody here can encode another one, and a ciphertext is bound to its
+    /// type and header.
+    fn check_codec(&self, letter: &Envelope) -> Result<(), EditError> {
+        let Some(codec) = Codec::of(letter) else { return Ok(()) };
+        let is_payload = self.payload.is_some() || !self.patches.is_empty();
+        let is_header = self.fields.iter().any(|(name, _)| name == Codec::FIELD);
+        let is_bound = codec.key.is_some() && self.job_type.is_some();
+        if !is_payload && !is_header && !is_bound {
+            return Ok(());
+        }
+        Err(EditError::Encoded(match (codec.key, codec.claim) {
+            (Some(key), _) => format!("encrypted with the key {key}"),
+            (None, Some(_)) => "stored apart".to_owned(),
+            (None, None) => "compressed".to_owned(),
+        }))
     }
 
     fn new_payload(&self, letter: &Envelope) -> Result<Bytes, EditError> {
@@ -519,6 +544,34 @@ mod tests {
         assert!(
             refused(LetterEdit::default().payload("[".repeat(200) + &"]".repeat(200))).contains("too deep")
         );
+    }
+
+    #[test]
+    fn of_a_payload_that_was_encoded_only_what_does_not_belong_to_it_is_edited() {
+        let with = |header: &str| {
+            let fields = [("type", "mail"), ("payload", "x"), ("encoding", "raw"), ("h.codec", header)];
+            Envelope::new(fields.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())))
+        };
+        let job_type = || "mail.send".parse().unwrap();
+        let claim = format!("json claim;sha256={}", "0".repeat(64));
+        for (header, what) in [
+            ("json aes-256-gcm;key=a", "encrypted with the key a"),
+            ("json gzip", "compressed"),
+            (&*claim, "stored apart"),
+        ] {
+            let refused = |edit: LetterEdit| edit.changes(&with(header)).unwrap_err().to_string();
+            let edit = LetterEdit::default;
+            for edit in [
+                edit().payload("{}"),
+                edit().patch("payload.a=1".parse().unwrap()),
+                edit().field("h.codec", "x"),
+            ] {
+                assert!(refused(edit).contains(&format!("the payload is {what}, so neither")));
+            }
+            assert!(edit().field("h.tenant", "9").changes(&with(header)).is_ok());
+            let typed = edit().job_type(job_type()).changes(&with(header));
+            assert_eq!(typed.is_ok(), !header.contains("aes"), "{header}");
+        }
     }
 
     #[test]

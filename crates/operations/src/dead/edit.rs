@@ -75,7 +75,8 @@ fn refused(error: EditError) -> Error {
         | EditError::NotEdited
         | EditError::NotKept(_)
         | EditError::Lost
-        | EditError::Packed => Error::Conflict(text),
+        | EditError::Packed
+        | EditError::Encoded(_) => Error::Conflict(text),
         EditError::Field(name) => Error::invalid(format!("fields/{name}"), text),
         EditError::Patch(_) => Error::invalid("set", text),
         EditError::Encoding(_) | EditError::TooLarge(_) => Error::invalid("payload", text),

@@ -6,7 +6,7 @@ use streamfleet::{Queue, RedisError};
 use streamfleet_engine::admin::{DeadLetter, DeadLetters, LetterLimits};
 
 use crate::Error;
-use crate::jobs::status_in_any_lane;
+use crate::jobs::{seen, status_in_any_lane};
 use crate::times::rfc3339;
 
 /// What an error says if Redis fails.
@@ -109,13 +109,27 @@ pub struct LetterFields {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// `utf8`, or `hex` if the value is not text.
+    /// `utf8`; `hex` if the value is not text; `unseen` if it is a payload that codecs have encrypted or stored apart.
     pub form: &'static str,
-    /// Its value: text as it is, other bytes in hexadecimal.
+    /// Its value: text as it is, other bytes in hexadecimal; of what nobody can see, why.
     pub value: String,
 }
 
 impl LetterFields {
+    /// Shows a letter to people. A payload that was only compressed is decompressed; of any other that codecs have encoded, it is
+    /// said why nobody can see it.
+    pub fn seen(dead: &DeadLetter, queue: &Queue, limits: LetterLimits) -> Self {
+        let Some(seen) = seen(&dead.fields) else { return Self::of(dead, queue, limits) };
+        let mut read = dead.clone();
+        read.fields = seen.fields;
+        let mut shown = Self { letter: Letter::of(dead), ..Self::of(&read, queue, limits) };
+        if let Some(value) = seen.unseen {
+            shown.fields.retain(|field| field.name != "payload");
+            shown.fields.push(Field { name: "payload".to_owned(), form: "unseen", value });
+        }
+        shown
+    }
+
     /// Shows a letter of a queue that keeps letters within these limits.
     pub fn of(dead: &DeadLetter, queue: &Queue, limits: LetterLimits) -> Self {
         let field = |(name, value): (&[u8], &[u8])| {

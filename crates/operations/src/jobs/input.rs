@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use streamfleet::job::{Encoding, Envelope, FollowUps};
 use streamfleet_engine::admin::unpacked;
 
-use super::results;
+use super::{results, seen};
 
 /// The fields that say when and how a job runs, and what it belongs to.
 const TERMS: [&str; 9] = [
@@ -37,6 +37,10 @@ pub struct Input {
     pub payload_bytes: usize,
     /// True if the payload is too large to be shown without `--full`.
     pub payload_cut: bool,
+    /// Why the payload is not shown, if codecs have encoded it, such as `encrypted with the key 2026-11, 1.2 KiB: not shown`. One that
+    /// was only compressed is shown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payload_unseen: Option<String>,
     /// How the payload is encoded, as the job says it.
     pub encoding: String,
     /// The headers.
@@ -61,6 +65,18 @@ impl Input {
 
     /// Reads it from a job's fields; `is_full` shows a large payload too.
     pub fn of(fields: &Envelope, is_full: bool) -> Self {
+        let Some(seen) = seen(fields) else { return Self::as_is(fields, is_full) };
+        let payload_bytes = fields.get(b"payload").unwrap_or_default().len();
+        let input = Self::as_is(&seen.fields, is_full);
+        Self {
+            payload_bytes,
+            shown: seen.unseen.clone().or(input.shown),
+            payload_unseen: seen.unseen,
+            ..input
+        }
+    }
+
+    fn as_is(fields: &Envelope, is_full: bool) -> Self {
         let payload = fields.get(b"payload").unwrap_or_default();
         let owned = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let headers = fields.fields().filter_map(|(name, value)| {
@@ -89,6 +105,7 @@ impl Input {
             payload: if payload_cut || payload_bytes == 0 { Value::Null } else { Value::from("") },
             payload_bytes,
             payload_cut,
+            payload_unseen: None,
             encoding: text("encoding").unwrap_or_else(|| Encoding::default().as_str().to_owned()),
             headers: BTreeMap::new(),
             parent: text("parent"),
@@ -149,6 +166,8 @@ fn shown(payload: &[u8], encoding: Option<Encoding>, most: usize, is_cut: bool) 
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     fn input(fields: &[(&str, &[u8])], is_full: bool) -> Input {
@@ -205,6 +224,28 @@ mod tests {
         let large = of(&[b'1'; Input::MAX_DECODED + 1]);
         assert!(large.payload.is_null() && large.payload_cut);
         assert!(of(b"").payload.is_null());
+    }
+
+    #[test]
+    fn of_a_payload_that_was_encoded_as_much_is_shown_as_can_be_seen() {
+        let of = |header: &str, payload: &[u8]| {
+            let fields = [("payload", payload), ("encoding", b"raw"), ("h.codec", header.as_bytes())];
+            input(&fields, false)
+        };
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(br#"{"to":"ann"}"#).unwrap();
+        let packed = packed.finish().unwrap();
+        let gzip = of("json gzip", &packed);
+        assert_eq!((gzip.payload, gzip.encoding.as_str()), (json!({"to": "ann"}), "json"));
+        assert_eq!((gzip.payload_bytes, gzip.shown.as_deref()), (packed.len(), Some(r#"{"to":"ann"}"#)));
+        assert_eq!(gzip.payload_unseen, None);
+        let sealed = of("json gzip aes-256-gcm;key=2026-11", b"secret bytes");
+        let why = "encrypted with the key 2026-11, 12 bytes: not shown";
+        assert_eq!((sealed.payload, sealed.payload_bytes), (json!(""), 12));
+        assert_eq!((sealed.shown.as_deref(), sealed.payload_unseen.as_deref()), (Some(why), Some(why)));
+        let broken = of("json gzip", &packed[..9]).payload_unseen.unwrap();
+        assert_eq!(broken, "compressed, 9 bytes, and the compressed payload is cut off: not shown");
+        assert_eq!(of("h264", b"frame").shown.as_deref(), Some("frame"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod find;
 mod input;
 pub mod results;
 pub mod search;
+mod seen;
 mod status;
 
 pub use batch::{AwaitedMember, Batch, batch};
@@ -15,4 +16,5 @@ pub use cancel::{CancelOutcome, Cancelled, cancel};
 pub(crate) use find::status_in_any_lane;
 pub use find::{MAX_SEARCHED, find, known, unknown};
 pub use input::{Input, encoding};
+pub use seen::{Seen, seen};
 pub use status::{Attempt, Job, LogLine, Progress, status};

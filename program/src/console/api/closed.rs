@@ -46,7 +46,7 @@ const FIELDS: [Closed; 40] = [
     ("Task", "state", || TaskState::ALL.map(TaskState::as_str).to_vec()),
     ("DeadGroup", "reason", || DeadReason::ALL.map(DeadReason::as_str).to_vec()),
     ("PastJob", "returns_as", || vec!["letter", "new_job"]),
-    ("LetterField", "form", || vec!["utf8", "hex"]),
+    ("LetterField", "form", || vec!["utf8", "hex", "unseen"]),
     ("JobStep", "kind", || vec![StepKind::Auto.as_str(), StepKind::Once.as_str()]),
     ("JobStep", "state", || StepState::ALL.into_iter().map(StepState::as_str).chain(["skipped"]).collect()),
     ("JobStep", "verdicts", verdicts),

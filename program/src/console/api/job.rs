@@ -10,7 +10,7 @@ use serde_json::Value;
 use streamfleet::job::{Encoding, Envelope, JobId, QueueName};
 use streamfleet::{Producer, Queue, WaitError};
 use streamfleet_engine::admin::Status;
-use streamfleet_operations::jobs::{self, Input, Job, encoding, results};
+use streamfleet_operations::jobs::{self, Input, Job, Seen, encoding, results};
 use utoipa_axum::routes;
 
 use super::failure::{failed, redis};
@@ -91,11 +91,13 @@ fn input_of(call: &Call, fields: &Envelope, is_full: bool) -> Result<Input, Prob
         hold_fields(&call.app.work_limits, fields, |_| false, 0)?;
         return Ok(Input::without_values(fields));
     }
-    let bytes = fields.get(b"payload").map_or(0, <[u8]>::len);
+    let seen = jobs::seen(fields);
+    let shown = seen.as_ref().map_or(fields, |seen| &seen.fields);
+    let bytes = shown.get(b"payload").map_or(0, <[u8]>::len);
     let is_decoded = is_full || bytes <= Input::MAX_DECODED;
     // It is decoded to be read, and copied to be masked.
     let times = if is_decoded { 2 } else { 0 };
-    hold_fields(&call.app.work_limits, fields, |name| is_decoded || name != b"payload", times)?;
+    hold_fields(&call.app.work_limits, shown, |name| is_decoded || name != b"payload", times)?;
     Ok(Input::of(fields, is_full))
 }
 
@@ -145,7 +147,11 @@ async fn get_payload(call: Call) -> Result<Response, Problem> {
     let fields = call.app.work_limits.read(queue.fields(&status)).await?;
     let fields = fields.map_err(redis("failed to read the payload"))?;
     let gone = || Problem::not_found(format!("the job {id} is {}, and its payload is gone", status.state));
-    let fields = fields.ok_or_else(gone)?;
+    let mut fields = fields.ok_or_else(gone)?;
+    // What was only compressed is decompressed; nobody can see the others, so they are sent as they are.
+    if let Some(Seen { fields: decompressed, unseen: None, .. }) = jobs::seen(&fields) {
+        fields = decompressed;
+    }
     hold_fields(&call.app.work_limits, &fields, |_| false, usize::from(!call.mask().is_empty()))?;
     let (payload, media_type) = masked(&fields, call.mask())?;
     // A browser saves it, and does not show it.

@@ -89,7 +89,7 @@ impl Sending {
             let Some(letters) = self.export.page(&self.queue).await? else { return Ok(None) };
             self.letters = letters.into_iter();
         };
-        let shown = shown(&self.call, (&letter, &self.queue), MAX_MASKED);
+        let shown = shown(&self.call, (&letter, &self.queue), (LetterFields::of, MAX_MASKED));
         let shown = shown.map_err(|problem| problem.detail().to_owned())?;
         Ok(Some(Bytes::from(format!("{shown}\n"))))
     }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use streamfleet::job::{Encoding, EntryId, FollowUps, JobId};
 use streamfleet::{Queue, Shutdown};
-use streamfleet_engine::admin::DeadLetter;
-use streamfleet_operations::List;
+use streamfleet_engine::admin::{DeadLetter, LetterLimits};
 use streamfleet_operations::dead::{self, Field, Letter, LetterFacts, LetterFields, Listing, Sweep, Swept};
+use streamfleet_operations::{List, jobs as of_jobs};
 use utoipa_axum::routes;
 
 use super::changes::Reason;
@@ -76,20 +76,25 @@ async fn get_letter(call: Call) -> Result<Response, Problem> {
     let letters = if call.sees_payloads() { letters } else { letters.bare() };
     let letter = call.app.work_limits.read(dead::find(letters, &queue, &id)).await??;
     let is_decoded = call.sees_payloads() && !call.sees_all();
-    hold_fields(&call.app.work_limits, &letter.fields, |_| call.sees_payloads(), usize::from(is_decoded))?;
+    let seen = of_jobs::seen(&letter.fields);
+    let fields = seen.as_ref().map_or(&letter.fields, |seen| &seen.fields);
+    hold_fields(&call.app.work_limits, fields, |_| call.sees_payloads(), usize::from(is_decoded))?;
     let tag = (header::ETAG, Revision::of_letter(&letter).header());
-    Ok(([tag], Json(shown(&call, (&letter, &queue), usize::MAX)?)).into_response())
+    Ok(([tag], Json(shown(&call, (&letter, &queue), (LetterFields::seen, usize::MAX))?)).into_response())
 }
+
+/// How the fields of a letter are shown.
+type Form = fn(&DeadLetter, &Queue, LetterLimits) -> LetterFields;
 
 /// Shows a letter, without what this person must not see. A text that has more bytes is hidden as a whole if anything in it may be
 /// masked.
 pub(super) fn shown(
     call: &Call,
     (letter, queue): (&DeadLetter, &Queue),
-    most: usize,
+    (form, most): (Form, usize),
 ) -> Result<Value, Problem> {
     let limits = limits(queue.name(), &call.app.effective);
-    let fields = if call.sees_payloads() { LetterFields::of } else { LetterFields::without_fields };
+    let fields = if call.sees_payloads() { form } else { LetterFields::without_fields };
     let mut shown = fields(letter, queue, limits);
     for field in &mut shown.fields {
         mask(field, call.mask(), most);
@@ -100,7 +105,8 @@ pub(super) fn shown(
 /// Hides what is masked in a field of a letter. What cannot be read to find masked members, or is larger than any worker reads, is
 /// hidden as a whole.
 fn mask(field: &mut Field, mask: &Mask, most: usize) {
-    if mask.is_empty() {
+    // What nobody can see is not in the text either.
+    if mask.is_empty() || field.form == "unseen" {
         return;
     }
     let text = Some(&*field.value).filter(|_| field.form == "utf8");

@@ -88,6 +88,22 @@ module Streamfleet
       @output&.write(line)
     end
 
+    # Decodes the payload, so that the job is as if it had never been encoded. Returns what becomes of the job if that is not possible.
+    def open(codecs)
+      header = headers['codec']
+      # Without codecs, a header of this name may mean something else.
+      return nil if header.nil? || (codecs.nil? && (encoding != 'raw' || Codecs::Header.parse(header).nil?))
+      return Retry.new("the payload is encoded (#{header}), and this program has no codecs: call Worker#codecs") if codecs.nil?
+
+      plain, bytes = codecs.decode_payload(type, header, encoding == 'raw' ? payload : '', encoding)
+      @payload = value(plain, bytes)
+      @encoding = plain
+      @headers = headers.except('codec')
+      nil
+    rescue CodecError => e
+      Retry.new("CodecError: #{e.message}")
+    end
+
     # What the handler says after its end is about nothing.
     def ended
       @output = nil
@@ -97,6 +113,17 @@ module Streamfleet
 
     def now
       Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    end
+
+    # JSON as the worker would have sent it; other bytes stay bytes.
+    def value(encoding, bytes)
+      text = case encoding
+             when 'json' then bytes.empty? ? 'null' : Wire.utf8(bytes)
+             when 'msgpack' then Codecs::MessagePack.json(bytes)
+             end
+      text ? JSON.parse(text, max_nesting: false) : bytes
+    rescue JSON::ParserError, ArgumentError
+      bytes
     end
 
     def plain(value)

@@ -13,24 +13,26 @@ module Streamfleet
 
     # @param queue [String] the queue of jobs that name none
     # @param namespace [String] `redis.namespace` of the fleet
-    def initialize(client, queue: 'default', namespace: 'sf')
+    # @param codecs [Codecs, nil] compresses, encrypts or stores the payloads of all jobs apart
+    def initialize(client, queue: 'default', namespace: 'sf', codecs: nil)
       usable = client.respond_to?(:with) || client.respond_to?(:call)
       raise ArgumentError, 'the client must be one of the gems redis or redis-client, or a pool of them' unless usable
 
       @client = client
       @queue = Submission.queue(queue)
       @namespace = namespace
+      @codecs = codecs
     end
 
     # Submits a job and returns its id. Once it returns, the job is accepted.
     def enqueue(type, payload = nil, **options)
-      job = Submission.new(type, payload, **options)
+      job = Submission.new(type, payload, codecs: @codecs, **options)
       id_of(job, call(command(job)))
     end
 
     # Submits many jobs, each a hash with a type, in few round trips, and returns their ids in the same order. They are no transaction.
     def enqueue_many(jobs)
-      submissions = jobs.each_with_index.map { |job, index| Producer.submission(job, index) }
+      submissions = jobs.each_with_index.map { |job, index| Producer.submission(job, index, @codecs) }
       ids = []
       errors = []
       rounds(submissions).each { |round| send_round(round, ids, errors) }
@@ -70,9 +72,9 @@ module Streamfleet
     end
 
     # A job of many, given as a hash. Errors name it.
-    def self.submission(job, index)
+    def self.submission(job, index, codecs = nil)
       job = job.transform_keys(&:to_sym)
-      Submission.new(job[:type], job[:payload], **job.except(:type, :payload))
+      Submission.new(job[:type], job[:payload], codecs: codecs, **job.except(:type, :payload))
     rescue InvalidSubmission => e
       raise InvalidSubmission, "jobs[#{index}]: #{e.message}"
     end

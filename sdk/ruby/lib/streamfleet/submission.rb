@@ -15,7 +15,7 @@ module Streamfleet
     MOST_THEN_BYTES = 64 * 1024
     LONGEST_TIMEOUT_MS = 604_800_000
     OPTIONS = %i[queue lane priority delay run_at expires_at id headers max_attempts timeout tracking on_success on_failure then batch traceparent
-                 tracestate encoding unique unique_scope unique_mode idempotent_for durability].freeze
+                 tracestate encoding unique unique_scope unique_mode idempotent_for durability codecs].freeze
     # Only a script of the fleet can do these.
     ONCE = %i[unique unique_scope unique_mode idempotent_for durability].freeze
     # What other queues call it.
@@ -32,6 +32,8 @@ module Streamfleet
       @lane = lane_of(@options[:lane]&.to_s, @options[:priority])
       @encoding = @options.fetch(:encoding, 'json').to_s
       @payload = encoded(payload)
+      seal(@options[:codecs]) if @options.key?(:codecs)
+      check((@payload || '').bytesize <= MOST_PAYLOAD_BYTES) { too_large }
       @id = @options[:id]&.then { |id| own_id(id.to_s) }
       check(!(@options.key?(:delay) && @options.key?(:run_at))) { 'a job may have a delay or a run_at, but not both' }
       @terms = terms
@@ -124,9 +126,19 @@ module Streamfleet
     def encoded(payload)
       check(%w[json msgpack raw].include?(encoding)) { "encoding must be json, msgpack or raw, not #{encoding.inspect}" }
       check(encoding == 'json' || payload.is_a?(String)) { "a payload with the encoding #{encoding} must be a text of bytes" }
-      bytes = encoding == 'json' ? (payload.nil? ? nil : json(payload, 'the payload')) : payload.b
-      check((bytes || '').bytesize <= MOST_PAYLOAD_BYTES) { "the payload has #{bytes&.bytesize} bytes; the most is #{MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address" }
-      bytes
+      encoding == 'json' ? (payload.nil? ? nil : json(payload, 'the payload')) : payload.b
+    end
+
+    # Lets codecs compress the payload, encrypt it, and store it apart.
+    def seal(codecs)
+      check(!(options[:headers] || {}).any? { |name, _| name.to_s == Codecs::NAME }) { "the header #{Codecs::NAME} belongs to codecs: leave it out" }
+      check(options[:unique_mode].to_s != 'debounce') { 'a debounce replaces the payload of a job, and not its header: it does not work with codecs' }
+      @codec, bytes = codecs.encode_payload(type, encoding, payload || '')
+      @payload, @encoding = bytes, 'raw' if @codec
+    end
+
+    def too_large
+      "the payload has #{payload.bytesize} bytes; the most is #{MOST_PAYLOAD_BYTES}: store it elsewhere, and send its address, or let Codecs do so"
     end
 
     def json(value, name)
@@ -176,6 +188,7 @@ module Streamfleet
       given = (options[:headers] || {}).to_h { |name, value| [name.to_s, value] }
       state = Trace.state(options[:tracestate])
       given['tracestate'] ||= state if state
+        given[Codecs::NAME] = @codec if @codec
       given.to_h do |name, value|
         check([String, Symbol, Numeric, true, false].any? { |kind| kind === value }) { "the header '#{name}' must be a text, a number or a boolean, not #{value.inspect}" }
         text = value.to_s

@@ -49,6 +49,12 @@ module Streamfleet
       self
     end
 
+    # Decodes payloads before handlers and middleware see them: see docs/codecs.md.
+    def codecs(codecs)
+      @codecs = codecs
+      self
+    end
+
     # Whether this program takes no more jobs.
     def stopping?
       @stopping
@@ -206,7 +212,7 @@ module Streamfleet
     end
 
     def finish(job)
-      outcome = attempted(job, @handlers[job.type])
+      outcome = job.open(@codecs) || attempted(job, @handlers[job.type])
       job.ended
       answer(job.ref, outcome)
     end

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::{Condition, Filter};
-use crate::job::{Encoding, Envelope, State, Timestamp};
+use crate::job::{Codec, Encoding, Envelope, State, Timestamp};
 use crate::mask_text;
 
 /// Whether a filter matches a job.
@@ -17,8 +17,8 @@ pub enum Match {
     /// [`Filter::MAX_PAYLOAD_BYTES`](super::Filter::MAX_PAYLOAD_BYTES). The others hold. The job counts as not matching;
     /// report how many there are.
     TooLarge,
-    /// A condition is about something that cannot be read: a payload that is not valid JSON or MessagePack, or fields
-    /// that are gone. The others hold. The job counts as not matching; report how many there are.
+    /// A condition is about something that cannot be read: a payload that is not valid JSON or MessagePack, that is compressed,
+    /// encrypted or stored apart, or fields that are gone. The others hold. The job counts as not matching; report how many there are.
     Unreadable,
 }
 
@@ -106,8 +106,11 @@ impl<'a> Candidate<'a> {
         if let Cow::Owned(shown) = mask_text(self.masked, &text) { shown } else { text }
     }
 
-    /// The payload and its encoding; `None` for an encoding that does not exist.
+    /// The payload and its encoding; `None` for an encoding that does not exist. Nobody looks into one that codecs have encoded.
     pub(super) fn payload(&self) -> Result<(&'a [u8], Option<Encoding>), Match> {
+        if self.fields.and_then(Codec::of).is_some() {
+            return Err(Match::Unreadable);
+        }
         let encoding = match self.field("encoding")? {
             None => Some(Encoding::Json),
             Some(name) => std::str::from_utf8(name).ok().and_then(Encoding::parse),

@@ -93,6 +93,33 @@ fn fields_of_a_payload_are_found_by_their_path_and_compared_as_text() {
 }
 
 #[test]
+fn nobody_looks_into_a_payload_that_is_encoded() {
+    let checked = |header: &str, filter: &Filter| {
+        let fields: [(&str, &[u8]); 5] = [
+            ("type", b"mail.send"),
+            ("payload", b"customer 9"),
+            ("encoding", b"raw"),
+            ("h.codec", header.as_bytes()),
+            ("h.tenant", b"9"),
+        ];
+        let fields = envelope(&fields);
+        filter.check(&Candidate::new("order-7").fields(&fields).at(at(NOW)), at(NOW))
+    };
+    let text = Filter::new().and("text", "customer").unwrap();
+    for header in ["json gzip", "json aes-256-gcm;key=2026-11"] {
+        for filter in [condition("payload.customer=9"), text.clone()] {
+            assert_eq!(checked(header, &filter), Match::Unreadable, "{header} {filter}");
+        }
+        assert_eq!(checked(header, &condition("h.tenant=9")), Match::Yes);
+        assert_eq!(
+            checked(header, &condition("h.tenant=8").condition("payload.customer=9").unwrap()),
+            Match::No
+        );
+    }
+    assert_eq!(checked("h264", &text), Match::Yes);
+}
+
+#[test]
 fn a_condition_that_is_empty_or_unclear_is_refused() {
     for name in ["type", "state", "id-prefix", "text", "error", "reason", "kind", "group", "where", "since"] {
         for value in ["", " "] {
