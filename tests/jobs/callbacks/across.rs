@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use streamfleet::job::{JobId, QueueName, State};
+use streamfleet::job::{JobId, Lane, QueueName, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Producer, Queue, Submission};
 use streamfleet_engine::admin::Status;
@@ -112,7 +112,7 @@ async fn a_job_whose_acceptance_is_not_answered_is_accepted_once() {
     let fleet = start(config(&scene, QueueConfig::default()), acts.clone());
     let then = r#"[{"type":"test","queue":"mail"}]"#;
     until_async("the queues to be served", SOON, async || {
-        mail.snapshot().await.is_ok_and(|queue| queue.consumers > 0)
+        mail.consumers(Lane::Normal).await.is_ok_and(|consumers| !consumers.is_empty())
     })
     .await;
     // The first script that has the record of the second job is the one that submits it.
