@@ -24,9 +24,12 @@ export class Find<Row = JobRow> {
   #next: string | null = null;
   #before = 0;
   #asked?: AbortController;
+  // A job that goes from one place to another while a search looks is found in both.
+  #seen = new Set<string>();
 
-  /** Finds what this list has, each in a line under `name`, and stops after so many. */
+  /** Finds what this list has, each once by its key and in a line under `name`, and stops after so many. */
   constructor(
+    private readonly key: (row: Row) => string,
     private readonly list = '/api/v1/jobs',
     private readonly name = 'job',
     private readonly most = MOST,
@@ -44,6 +47,7 @@ export class Find<Row = JobRow> {
     this.#query = query;
     this.#next = null;
     this.#before = 0;
+    this.#seen.clear();
     // The effect that begins a search does not depend on what it finds.
     untrack(() => void this.#look());
   }
@@ -82,6 +86,8 @@ export class Find<Row = JobRow> {
       const headers = { accept: 'application/x-ndjson' };
       const response = await send(new Request(`${this.list}?${query}`, { headers, signal: asked.signal }));
       for await (const line of lines<Line>(response)) {
+        // Lines that have come before another search replaced this one.
+        if (this.#asked !== asked) return;
         if ('problem' in line) throw Failure.from(line.problem);
         if (!('progress' in line)) {
           found.push((line as Record<string, Row>)[this.name]!);
@@ -89,7 +95,7 @@ export class Find<Row = JobRow> {
         }
         last = line.progress;
         this.#took(last);
-        ready = ready.concat(found);
+        ready = ready.concat(found.filter((row) => this.#isNew(row)));
         found = [];
         if (performance.now() - shownAt > SHOWN_MS) show();
         if (this.rows.length + ready.length >= most && last.next) break;
@@ -104,6 +110,11 @@ export class Find<Row = JobRow> {
     }
     // A search that another one has replaced shows nothing more.
     if (this.#asked === asked) show();
+  }
+
+  #isNew(row: Row): boolean {
+    const { size } = this.#seen;
+    return this.#seen.add(this.key(row)).size > size;
   }
 
   #took(progress: Progress): void {

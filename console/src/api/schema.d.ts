@@ -2767,6 +2767,8 @@ export interface components {
             };
             /** @description The job whose end submitted this one. */
             parent?: string | null;
+            /** @description The queue of that job, if it is another one. */
+            parent_queue?: string | null;
             /** @description The payload; null if it is too large. */
             payload: unknown;
             /** @description How many bytes the payload has. */
@@ -2994,6 +2996,15 @@ export interface components {
              * @description How often it was started.
              */
             attempts: number;
+            /** @description When its last run began. */
+            begun?: string | null;
+            /**
+             * Format: int64
+             * @description When its last run began, in milliseconds since 1970.
+             */
+            begun_ms?: number | null;
+            /** @description The steps whose last runs went on at the same time as its own. */
+            beside: string[];
             decision?: components["schemas"]["StepDecision"] | null;
             /** @description When it is due. */
             due?: string | null;
@@ -3292,6 +3303,11 @@ export interface components {
             timeout?: components["schemas"]["Length"] | null;
             /** @description The W3C trace context that the job belongs to. A value that breaks the standard is ignored. */
             traceparent?: string | null;
+            /**
+             * @description What belongs to it, as the W3C standard says. It reaches the handler as the header `tracestate`; a value that breaks the
+             *     standard is ignored.
+             */
+            tracestate?: string | null;
             /** @description Keeps a record of the job even if it never fails. */
             track?: boolean;
             /** @description The job's type, which selects the handler. */
@@ -5287,6 +5303,8 @@ export interface operations {
                 state?: string[];
                 /** @description Only running jobs, the longest first. */
                 running?: boolean;
+                /** @description False: only jobs that Redis has. Otherwise, a search for ended jobs by their states goes on in the history, if one is configured. */
+                history?: boolean;
                 /** @description Only jobs that this worker runs. Needs `running`. */
                 worker?: string;
                 /** @description Only jobs that wait at this gate, such as `type:mail.send`. */
@@ -6961,6 +6979,8 @@ export interface operations {
                 state?: string[];
                 /** @description Only running jobs, the longest first. */
                 running?: boolean;
+                /** @description False: only jobs that Redis has. Otherwise, a search for ended jobs by their states goes on in the history, if one is configured. */
+                history?: boolean;
                 /** @description Only jobs that this worker runs. Needs `running`. */
                 worker?: string;
                 /** @description Only jobs that wait at this gate, such as `type:mail.send`. */

@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// dead, and in each place the oldest or the next due first. Ended jobs come in no order.
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=1000))]
     limit: u64,
+    /// Only list jobs that Redis has. Otherwise, a list of ended jobs by their states goes on in the history, if one is configured.
+    #[arg(long)]
+    no_history: bool,
     /// Go on where an earlier page ended, with its `next`.
     #[arg(long, value_name = "NEXT")]
     after: Option<Start>,
@@ -56,8 +59,8 @@ pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
     let states = states(&args)?;
     // Whoever names no state asks about jobs that are still there.
-    let history =
-        if args.state.is_empty() && args.letters.is_empty() { None } else { history::lazy(context) };
+    let is_named = !args.state.is_empty() || !args.letters.is_empty();
+    let history = if is_named && !args.no_history { history::lazy(context) } else { None };
     let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };
     let Args { queue, running, limit, after, repeat, .. } = args;
     let (worker, gate) = (None, None);

@@ -27,9 +27,9 @@ test('a chain says in which queue each of its jobs will be', () => {
 });
 
 test('a hand-over that is done says where the next job is', () => {
-  const handed = { type: 'streamfleet.handover', state: 'done', result: { queue: 'mail', id: 'orders.1-0' } };
+  const handed = { type: 'streamfleet.handover', state: 'done' as const, result: { queue: 'mail', id: 'orders.1-0' } };
   expect(takenTo(job(handed))).toEqual({ queue: 'mail', id: 'orders.1-0' });
-  for (const other of [{ ...handed, state: 'retrying' }, { ...handed, type: 'a' }, { ...handed, result: '***' }, { ...handed, result: null }]) {
+  for (const other of [{ ...handed, state: 'retrying' as const }, { ...handed, type: 'a' }, { ...handed, result: '***' }, { ...handed, result: null }]) {
     expect(takenTo(job(other as Partial<Job>))).toBeUndefined();
   }
 });

@@ -46,7 +46,7 @@ export function waysOf(job: Job, namespace: string): Way[] {
 /** The fields of the entry. */
 function fieldsOf(job: Job, payload: string): [string, string][] {
   const { terms = {} } = job;
-  const headers = headersOf(job);
+  const headers = copiedHeadersOf(job);
   const fields: [string, string][] = [['type', job.type]];
   if (payload) fields.push(['payload', payload]);
   if (job.encoding !== 'json') fields.push(['encoding', job.encoding!]);
@@ -59,7 +59,7 @@ function fieldsOf(job: Job, payload: string): [string, string][] {
 }
 
 /** The headers. A payload that is shown decompressed is sent so. */
-export function headersOf({ headers = {}, encoding }: { headers?: Record<string, string>; encoding?: string }): Record<string, string> {
+export function copiedHeadersOf({ headers = {}, encoding }: { headers?: Record<string, string>; encoding?: string }): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'codec' || encoding === 'raw'));
 }
 
@@ -74,7 +74,7 @@ function commandLine(job: Job, payload: string): string | undefined {
   words.push(`--queue ${shell(job.queue)}`);
   if (job.lane !== 'normal') words.push(`--lane ${job.lane}`);
   if (job.encoding !== 'json') words.push(`--encoding ${job.encoding}`);
-  for (const [name, value] of Object.entries(headersOf(job))) words.push(`--header ${shell(`${name}=${value}`)}`);
+  for (const [name, value] of Object.entries(copiedHeadersOf(job))) words.push(`--header ${shell(`${name}=${value}`)}`);
   if (isOwn(job.id)) words.push(`--id=${shell(job.id)}`);
   if (job.state === 'scheduled' && job.due_ms) words.push(`--at=${new Date(job.due_ms).toISOString()}`);
   if (terms.max_attempts) words.push(`--max-attempts=${shell(terms.max_attempts)}`);
@@ -90,7 +90,7 @@ function commandLine(job: Job, payload: string): string | undefined {
 /** `undefined` if the API has no member for a term. */
 function curl(job: Job): string | undefined {
   const { terms = {} } = job;
-  const headers = headersOf(job);
+  const headers = copiedHeadersOf(job);
   if (terms.batch) return undefined;
   const body: Record<string, unknown> = { type: job.type, payload: job.payload };
   if (job.encoding !== 'json') body.encoding = job.encoding;

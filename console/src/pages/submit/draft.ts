@@ -2,7 +2,7 @@
 import { send } from '../../api/client';
 import { exact, written } from '../../api/exact';
 import { command, word } from '../../parts/command';
-import { headersOf } from '../job/submit';
+import { copiedHeadersOf } from '../job/submit';
 
 export interface Draft {
   queue: string;
@@ -117,7 +117,7 @@ export async function sampleOf(queue: string, id: string): Promise<Sample> {
 /** What is submitted to get another job like this one: everything but its id and its batch. */
 export function draftLike(job: Sample): Draft {
   const { terms = {} } = job;
-  const headers = headersOf(job);
+  const headers = copiedHeadersOf(job);
   const text = job.encoding === 'raw' ? String(job.payload ?? '') : job.payload_bytes ? written(job.payload) : '';
   return {
     ...emptyDraft(job.queue, job.type),

@@ -39,6 +39,8 @@ struct StateParams {
     state: Vec<String>,
     /// Only running jobs, the longest first.
     running: bool,
+    /// False: only jobs that Redis has. Otherwise, a search for ended jobs by their states goes on in the history, if one is configured.
+    history: Option<bool>,
     /// Only jobs that this worker runs. Needs `running`.
     worker: Option<String>,
     /// Only jobs that wait at this gate, such as `type:mail.send`.
@@ -115,7 +117,7 @@ async fn answer(
 /// Reads which jobs are wanted, if this person may know.
 fn search_of(
     call: &Call,
-    (StateParams { state, running, worker, gate }, selection, page): SearchParams,
+    (StateParams { state, running, history, worker, gate }, selection, page): SearchParams,
     names: Vec<QueueName>,
     limit: u64,
 ) -> Result<Search, Problem> {
@@ -123,7 +125,8 @@ fn search_of(
     let conditions = selection.conditions("query.", call)?;
     let mut states = states_of(&state.join(","), running, &conditions)?;
     // Whoever names no state asks about jobs that are still there.
-    let past = call.app.past().filter(|_| !state.is_empty() || !conditions.letters.is_empty());
+    let is_named = !state.is_empty() || !conditions.letters.is_empty();
+    let past = call.app.past().filter(|_| is_named && history != Some(false));
     if worker.is_some() && !running {
         return Err(wrong("worker", "it needs running=true"));
     }

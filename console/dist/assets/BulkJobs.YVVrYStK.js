@@ -1,0 +1,1 @@
+export{t as default}from"./BulkJobs.U1Q-0u-x.js";

@@ -1,1 +1,0 @@
-export{t as default}from"./BulkJobs.D08w3QTH.js";

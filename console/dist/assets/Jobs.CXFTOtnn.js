@@ -1,1 +1,0 @@
-export{t as default}from"./Jobs.PUNm5N8n.js";

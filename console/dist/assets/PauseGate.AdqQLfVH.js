@@ -1,1 +1,0 @@
-export{t as default}from"./PauseGate.DfV5Kd27.js";

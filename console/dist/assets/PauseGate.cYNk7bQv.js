@@ -1,0 +1,1 @@
+export{t as default}from"./PauseGate.BKHOU9Mc.js";

@@ -1,0 +1,1 @@
+import{sr as e}from"./shared.DVc2MlJm.js";e();

@@ -1,1 +1,0 @@
-import{or as e}from"./shared.CeQcHI7W.js";e();
