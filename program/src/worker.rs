@@ -86,8 +86,8 @@ pub(super) async fn serve(
 }
 
 /// Runs until stopped, or until the parent has ended.
-pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
-    let Some(parent) = args.parent else { return work(context).await };
+pub(crate) async fn run(Args { parent, .. }: Args, context: &Context) -> anyhow::Result<Exit> {
+    let Some(parent) = parent else { return work(context).await };
     tokio::select! {
         ended = work(context) => ended,
         never = follow(parent, &context.shutdown) => match never {},

@@ -235,7 +235,8 @@ test('lines_stay_whole_when_coroutines_wait_within_reads_and_writes', function (
         $fibers = array_map(static fn (Closure $body): Fiber => new Fiber($body), $bodies);
         array_walk($fibers, static fn (Fiber $fiber) => $fiber->start());
         while ($fibers !== []) {
-            array_walk($fibers, static fn (Fiber $fiber) => $fiber->isTerminated() || $fiber->resume());
+            // The last one first, so that what was begun later ends earlier.
+            array_map(static fn (Fiber $fiber) => $fiber->isTerminated() || $fiber->resume(), array_reverse($fibers));
             $fibers = array_filter($fibers, static fn (Fiber $fiber): bool => !$fiber->isTerminated());
         }
     };

@@ -20,7 +20,7 @@ final class LettersCommand extends Command
         parent::__construct('streamfleet:letters');
     }
 
-    public function handle()
+    public function handle(): void
     {
         $driver = StreamfleetDriver::named($this->drivers, $this->input->getArgument('pool'));
         $job = $this->input->getOption('job');
@@ -35,7 +35,7 @@ final class LettersCommand extends Command
         }
     }
 
-    protected function configure()
+    protected function configure(): void
     {
         $this->setDescription('List failed jobs, or replay those of a class.');
         $this->addArgument('pool', InputArgument::OPTIONAL, 'A section of config/autoload/async_queue.php', 'default');

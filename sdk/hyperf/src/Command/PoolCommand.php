@@ -17,12 +17,12 @@ final class PoolCommand extends Command
         parent::__construct('streamfleet:pool');
     }
 
-    public function handle()
+    public function handle(): void
     {
         StreamfleetDriver::named($this->drivers, $this->input->getArgument('pool'))->consumer()->run();
     }
 
-    protected function configure()
+    protected function configure(): void
     {
         $this->setDescription('Work on the jobs that a streamfleet worker hands over. The worker starts this command by itself.');
         $this->addArgument('pool', InputArgument::OPTIONAL, 'A section of config/autoload/async_queue.php', 'default');

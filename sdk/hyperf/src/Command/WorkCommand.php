@@ -20,12 +20,12 @@ final class WorkCommand extends Command
         parent::__construct('streamfleet:work');
     }
 
-    public function handle()
+    public function handle(): void
     {
         StreamfleetDriver::named($this->drivers, $this->input->getArgument('pool'))->becomeWorker();
     }
 
-    protected function configure()
+    protected function configure(): void
     {
         $this->setDescription('Work on the jobs of a queue without a server, with as many programs as "processes" says.');
         $this->addArgument('pool', InputArgument::OPTIONAL, 'A section of config/autoload/async_queue.php', 'default');

@@ -241,7 +241,7 @@ namespace Hyperf\AsyncQueue\Command {
             parent::__construct('queue:' . strtolower(strstr(substr(strrchr(static::class, '\\'), 1), 'Command', true)));
         }
 
-        protected function configure()
+        protected function configure(): void
         {
             $this->addArgument('name', InputArgument::OPTIONAL, '', 'default');
             $this->addOption('queue', 'Q', InputOption::VALUE_OPTIONAL);
@@ -250,7 +250,7 @@ namespace Hyperf\AsyncQueue\Command {
 
     class InfoCommand extends QueueCommand
     {
-        public function handle()
+        public function handle(): void
         {
             foreach ($this->drivers->get($this->input->getArgument('name'))->info() as $key => $count) {
                 $this->output->writeln("$key count is $count.");
@@ -260,7 +260,7 @@ namespace Hyperf\AsyncQueue\Command {
 
     class ReloadCommand extends QueueCommand
     {
-        public function handle()
+        public function handle(): void
         {
             $this->output->writeln('Reload ' . $this->drivers->get($this->input->getArgument('name'))->reload($this->input->getOption('queue')) . ' failed message into waiting queue.');
         }
@@ -268,7 +268,7 @@ namespace Hyperf\AsyncQueue\Command {
 
     class FlushCommand extends QueueCommand
     {
-        public function handle()
+        public function handle(): void
         {
             $this->drivers->get($this->input->getArgument('name'))->flush($this->input->getOption('queue'));
             $this->output->writeln('Flush all message from failed queue.');
