@@ -185,7 +185,7 @@ proptest! {
         let plain = Bytes::from_static(b"a text of thirty-two bytes......");
         let (codec, sent) = runtime.block_on(codecs.encode(&a(), Encoding::Json, plain)).unwrap().unwrap();
         let mut changed = sent.to_vec();
-        changed[at] ^= 1 << bit;
+        changed[at] ^= 1_u8 << bit;
         let decoded = runtime.block_on(codecs.decode(&a(), &codec.to_string(), Encoding::Raw, changed.into()));
         prop_assert!(decoded.is_err());
     }
