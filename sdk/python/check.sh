@@ -54,7 +54,7 @@ oldest=$(sed -n 's/^redis = \["redis>=\(.*\)"\]$/\1/p' "$here/pyproject.toml")
 old=
 if [ "$python" = "$work/quick/venv/bin/python" ]; then
   "$python" -m venv "$work/old"
-  if { "$python" -m pip install mypy pyright opentelemetry-sdk celery packaging "psycopg[binary]" psycopg2-binary pymysql && "$work/old/bin/pip" install "redis==$oldest.*"; } >"$work/log" 2>&1; then
+  if { "$python" -m pip install mypy pyright opentelemetry-sdk celery packaging cryptography boto3 moto "psycopg[binary]" psycopg2-binary pymysql && "$work/old/bin/pip" install "redis==$oldest.*"; } >"$work/log" 2>&1; then
     old=$work/old/bin/python
   else
     cat "$work/log" >&2
@@ -72,6 +72,8 @@ if "$python" -m mypy --version >/dev/null 2>&1 && "$python" -m pyright --version
 else
   echo "skip types of the examples: mypy or pyright is not installed"
 fi
+
+"$python" -c 'import cryptography' 2>/dev/null || echo "skip encrypted payloads: cryptography is not installed"
 
 cd "$here"
 export STREAMFLEET_CHECK=1 PYTHONDONTWRITEBYTECODE=1

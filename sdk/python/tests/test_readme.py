@@ -1,6 +1,7 @@
 """Runs every code block of the README, and those of the project's pages that are for Python."""
 
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -194,6 +195,7 @@ class Readme(unittest.TestCase):
             self.assertEqual(client.xlen("sf:{mail}:jobs"), 1004)
             self.assertEqual(client.xlen("sf:{mail}:jobs:high"), 1)
 
+    @unittest.skipUnless(importlib.util.find_spec("cryptography"), "cryptography is not installed")
     def test_the_example_of_codecs_encrypts(self):
         server = Server()
         self.addCleanup(server.stop)
