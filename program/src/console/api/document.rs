@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn the_answer_to_a_submission_has_what_each_kind_of_answer_has() {
         let document = document();
-        let properties = |name: &str| document["components"]["schemas"][name]["properties"].as_object().unwrap();
+        let properties =
+            |name: &str| document["components"]["schemas"][name]["properties"].as_object().unwrap();
         for (name, _) in ["Submitted", "JobOutcome"].into_iter().flat_map(properties) {
             assert!(properties("SubmitAnswer").contains_key(name), "{name}");
         }
