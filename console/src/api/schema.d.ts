@@ -2798,11 +2798,15 @@ export interface components {
         };
         /** @description A job and how it ended, for JSON output. */
         JobOutcome: {
+            /** @description The last error; null if there is none. */
             error?: string | null;
             /** @description True if the job existed already, with this id or this unique key. */
             existing: boolean;
+            /** @description The id of the job. */
             id: string;
+            /** @description The queue. */
             queue: string;
+            /** @description The result; null if there is none, or if it is too large to be kept. */
             result?: unknown;
             /** @description The state of the job; null if it is not known. */
             state?: string | null;
@@ -4518,8 +4522,27 @@ export interface components {
             /** @description `done`: its work is done. `run`: run it again. `give-up`: it will not be done, and neither will the steps after it. */
             verdict: string;
         };
-        /** @description What the answer has: the job that was submitted, or, after a wait, how it ended. */
-        SubmitAnswer: components["schemas"]["Submitted"] | components["schemas"]["JobOutcome"];
+        /** @description The job that was submitted, and, after a wait, how it ended. */
+        SubmitAnswer: {
+            /** @description True if the job that holds the unique key got this payload and time. */
+            debounced?: boolean;
+            /** @description The error of the job, after a wait. */
+            error?: string | null;
+            /** @description True if the job existed already, with this id or this unique key. */
+            existing: boolean;
+            /** @description The id of the job. */
+            id: string;
+            /** @description The lane for which it was meant; absent after a wait. */
+            lane?: string | null;
+            /** @description The queue. */
+            queue: string;
+            /** @description The job that held the unique key and was cancelled. */
+            replaced?: string | null;
+            /** @description The result of the job, after a wait. */
+            result?: unknown;
+            /** @description The state of the job; null after a wait if it is not known. */
+            state?: string | null;
+        };
         /** @description What was submitted. */
         Submitted: {
             /** @description True if the job that holds the unique key got this payload and time. */

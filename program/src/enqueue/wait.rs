@@ -23,11 +23,15 @@ const SILENT_EVERY: Duration = Duration::from_secs(10);
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = JobOutcome)]
 pub(crate) struct WaitReport {
+    /// The id of the job.
     id: String,
+    /// The queue.
     queue: String,
     /// The state of the job; null if it is not known.
     state: Option<&'static str>,
+    /// The result; null if there is none, or if it is too large to be kept.
     result: Option<serde_json::Value>,
+    /// The last error; null if there is none.
     error: Option<String>,
     /// True if the job existed already, with this id or this unique key.
     existing: bool,

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 from datetime import datetime, timedelta, timezone
@@ -149,6 +151,11 @@ class Backend(unittest.TestCase):
         backend = StreamfleetBackend("default", {"OPTIONS": {"tasks": {"a.b": {"retries": 3}}}})
         self.assertEqual([message.id for message in backend.check()], ["streamfleet.E001"])
         self.assertEqual(list(self.backend.check()), [])
+
+    def test_a_django_without_tasks_says_what_is_missing(self):
+        code = "import sys; sys.modules.update({'django.tasks': None, 'django_tasks': None}); import streamfleet_django"
+        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr
+        self.assertRegex(said, "ImproperlyConfigured: this Django has no tasks: pip install django-tasks")
 
 
 if __name__ == "__main__":

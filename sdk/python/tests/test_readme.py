@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 
 try:
     import redis
@@ -141,11 +143,13 @@ class Readme(unittest.TestCase):
         self.assertEqual(printed.getvalue(), "True False\n['invoices-2026-11.0', 'invoices-2026-11.1']\n2\n")
 
     def test_the_example_for_celery_runs(self):
-        (block,) = blocks("celery")
+        tasks, calls = blocks("celery")
         server = Server()
         self.addCleanup(server.stop)
-        names = {"__name__": "shop"}
-        exec(compile(block["code"].replace("6379", str(server.port)), "README.md", "exec"), names)
+        shop, names = types.ModuleType("shop"), {}
+        exec(compile(tasks["code"].replace("6379", str(server.port)), "README.md", "exec"), vars(shop))
+        with unittest.mock.patch.dict(sys.modules, shop=shop):
+            exec(compile(calls["code"], "README.md", "exec"), names)
         with redis.Redis(port=server.port) as client:
             self.assertEqual((client.xlen("sf:{mail}:jobs"), client.xlen("sf:{default}:jobs")), (1, 1))
         self.assertEqual(names["result"].state, "PENDING")

@@ -13,7 +13,7 @@ class ReadmeTest < Minitest::Test
 
   def test_every_block_of_ruby_is_run_or_is_configuration
     left = BLOCKS.select { |how, _, _| how.nil? }.map { |_, _, text| text.lines.first.strip }
-    assert_equal ['config.active_job.queue_adapter = :streamfleet', '[queues.default]'], left
+    assert_equal ["gem 'redis'", 'config.active_job.queue_adapter = :streamfleet', '[queues.default]'], left
   end
 
   ASKED = { 'done' => { lines: [1, 2] }, 'fatal' => { lines: [] }, 'drop' => { lines: [1], cancelled: true }, 'snooze' => { lines: [1], shop: 'closed' },

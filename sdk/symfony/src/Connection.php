@@ -10,6 +10,7 @@ use Streamfleet\Producer;
 use Streamfleet\Submission;
 use Symfony\Component\Messenger\Exception\InvalidArgumentException;
 use Symfony\Component\Messenger\Exception\LogicException;
+use Symfony\Component\Messenger\Exception\TransportException;
 
 /** What the address of a transport says, and its connection to Redis. */
 final class Connection
@@ -18,6 +19,9 @@ final class Connection
     private const LANES = ['', ':high', ':low'];
     /** The options, and what they are unless something else is said. */
     private const DEFAULTS = ['queue' => 'default', 'namespace' => 'sf', 'program' => 'streamfleet', 'processes' => 1, 'ahead' => 0, 'batch' => 1, 'config' => null];
+
+    /** What Symfony's recipe writes into `messenger.yaml` for the transport of Doctrine. */
+    private const RECIPE = ['use_notify' => true, 'check_delayed_interval' => 60000];
 
     private ?Client $client = null;
 
@@ -44,9 +48,9 @@ final class Connection
         }
         parse_str($parts['query'] ?? '', $query);
         $known = array_intersect_key($query + $options, self::DEFAULTS);
-        $unknown = array_diff_key($query + $options, self::DEFAULTS, ['transport_name' => 1]);
+        $unknown = array_diff_key($query + $options, self::DEFAULTS, self::RECIPE, ['transport_name' => 1]);
         if ($unknown !== []) {
-            throw new InvalidArgumentException('a streamfleet transport has no option ' . implode(', ', array_keys($unknown)) . ': it has ' . implode(', ', array_keys(self::DEFAULTS)));
+            throw new InvalidArgumentException('a streamfleet transport has no option ' . implode(', ', array_keys($unknown)) . ': remove the options of another transport; it has ' . implode(', ', array_keys(self::DEFAULTS)));
         }
         $set = $known + self::DEFAULTS;
         $server = [
@@ -138,7 +142,11 @@ final class Connection
     {
         ['scheme' => $scheme, 'host' => $host, 'port' => $port, 'user' => $user, 'pass' => $pass, 'db' => $db] = $this->server;
         $redis = new \Redis();
-        $redis->connect(($scheme === 'rediss' ? 'tls://' : '') . $host, $port);
+        try {
+            $redis->connect(($scheme === 'rediss' ? 'tls://' : '') . $host, $port);
+        } catch (\RedisException $error) {
+            throw new TransportException("Redis does not answer at $host:$port: {$error->getMessage()}", 0, $error);
+        }
         if ($pass !== '') {
             $redis->auth($user === '' ? $pass : [$user, $pass]);
         }

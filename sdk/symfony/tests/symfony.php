@@ -95,6 +95,10 @@ test('messages_are_counted_and_what_cannot_work_says_so', function (): void {
     }
     $invalid = Symfony\Component\Messenger\Exception\InvalidArgumentException::class;
     contains('no option stream', thrown($invalid, static fn () => Connection::of('streamfleet://x?stream=y', []))->getMessage());
+    // Symfony's recipe has these for Doctrine, and an application that only changes the address keeps them.
+    same('redis://x:6379', Connection::of('streamfleet://x', ['use_notify' => true, 'check_delayed_interval' => 60000])->address());
+    $refused = thrown(Symfony\Component\Messenger\Exception\TransportException::class, static fn () => Connection::of('streamfleet://127.0.0.1:1', [])->count());
+    contains('Redis does not answer at 127.0.0.1:1', $refused->getMessage());
     contains('is not a queue', thrown(Streamfleet\InvalidSubmission::class, static fn () => Connection::of('streamfleet://x?queue=A', []))->getMessage());
     [$code, $output] = (new Shop('streamfleet', ['program' => '/no/such']))->console('messenger:consume', 'async');
     same(1, $code);

@@ -28,13 +28,31 @@ use crate::console::access::{Person, Role};
 use crate::console::app_state::AppState;
 use crate::enqueue::{self, WaitReport};
 
-/// What the answer has: the job that was submitted, or, after a wait, how it ended.
+/// A job that was submitted, and, after a wait, how it ended: what `Receipt` and `WaitReport` have, as one, because a client that is
+/// generated for a choice takes the first that fits, and loses what only the other one has.
 #[derive(utoipa::ToSchema)]
-#[serde(untagged)]
+#[schema(description = "The job that was submitted, and, after a wait, how it ended.")]
 #[expect(dead_code, reason = "it only describes answers")]
-enum SubmitAnswer {
-    Submitted(Receipt),
-    Outcome(WaitReport),
+struct SubmitAnswer {
+    /// The id of the job.
+    id: String,
+    /// The queue.
+    queue: String,
+    /// True if the job existed already, with this id or this unique key.
+    existing: bool,
+    /// The state of the job; null after a wait if it is not known.
+    state: Option<String>,
+    /// The lane for which it was meant; absent after a wait.
+    lane: Option<String>,
+    /// The job that held the unique key and was cancelled.
+    replaced: Option<String>,
+    /// True if the job that holds the unique key got this payload and time.
+    #[schema(required = false)]
+    debounced: bool,
+    /// The result of the job, after a wait.
+    result: Option<Value>,
+    /// The error of the job, after a wait.
+    error: Option<String>,
 }
 
 /// How long a requested durability may take to be confirmed.
