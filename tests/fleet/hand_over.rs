@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(60);
 
 fn worker(server: &RedisServer) -> Worker {
     let toml = format!(
-        "[redis]\nurl = \"{}\"\n[worker]\nlease = \"1s\"\n[queues.orders]\n[queues.mail]\n[types.test]\nhandler = \"noop\"\n\
+        "[redis]\nurl = \"{}\"\n[worker]\nlease = \"1s\"\n[queues.orders]\nconcurrency = 1\n[queues.mail]\n[types.test]\nhandler = \"noop\"\n\
          [telemetry]\nlisten = \"off\"\n",
         server.url()
     );

@@ -126,8 +126,12 @@ async fn no_more_steps_run_at_once_than_may_and_by_default_that_is_one() {
 fn meeting_up_to(count: usize) -> Notes {
     let (barrier, came) = (Arc::new(Barrier::new(count)), Arc::new(Mutex::new(0)));
     Notes::new(move |context| {
-        let (barrier, nth) = (Arc::clone(&barrier), std::mem::replace(&mut *came.lock().unwrap(), 0) + 1);
-        *came.lock().unwrap() = nth;
+        let barrier = Arc::clone(&barrier);
+        let nth = {
+            let mut came = came.lock().unwrap();
+            *came += 1;
+            *came
+        };
         async move {
             if nth <= count {
                 barrier.wait().await;
