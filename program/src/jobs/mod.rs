@@ -58,7 +58,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, context: &Context) -> anyhow::Result<Exit> {
     let filter = args.letters.add_to(args.filter.filter(&context.clock)?)?;
     let states = states(&args)?;
-    // Whoever names no state asks about jobs that are still there.
+    // Without a state, the search is for jobs that are still there.
     let is_named = !args.state.is_empty() || !args.letters.is_empty();
     let history = if is_named && !args.no_history { history::lazy(context) } else { None };
     let Some(broker) = bulk::connect(context).await? else { return Ok(Exit::Failed) };

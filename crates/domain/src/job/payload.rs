@@ -23,7 +23,8 @@ pub fn read_msgpack<'de, S: DeserializeSeed<'de>>(
     seed: S,
 ) -> Result<(S::Value, u64), rmp_serde::decode::Error> {
     let mut decoder = rmp_serde::Deserializer::new(Cursor::new(payload));
-    decoder.set_max_depth(MSGPACK_DEPTH);
+    // The decoder counts the innermost value, too.
+    decoder.set_max_depth(MSGPACK_DEPTH + 1);
     let value = seed.deserialize(&mut decoder)?;
     Ok((value, (payload.len() as u64).saturating_sub(decoder.position())))
 }

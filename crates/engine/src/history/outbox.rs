@@ -71,7 +71,7 @@ impl Broker {
         self.link_to(&key).open_blocking(key).await
     }
 
-    /// Waits until somebody has told of rows after this entry, at most `longest`. Returns the new entry, if there is one.
+    /// Waits at most `longest` for an entry after this one, which says that rows were committed. Returns it, if there is one.
     #[doc(hidden)]
     pub async fn await_outbox(
         &self,

@@ -124,7 +124,7 @@ fn search_of(
     let after = page.after::<Start>()?;
     let conditions = selection.conditions("query.", call)?;
     let mut states = states_of(&state.join(","), running, &conditions)?;
-    // Whoever names no state asks about jobs that are still there.
+    // Without a state, the search is for jobs that are still there.
     let is_named = !state.is_empty() || !conditions.letters.is_empty();
     let past = call.app.past().filter(|_| is_named && history != Some(false));
     if worker.is_some() && !running {
