@@ -102,7 +102,7 @@ fn a_letter_is_shown_exported_and_not_edited() {
     assert!(exported.contains(r#""value":"secret""#) && !exported.contains("ann@example.com"), "{exported}");
     for (letter, change, what) in [
         (&gzip, "payload.to=bob", "compressed"),
-        (&sealed, "payload=1", "encrypted with the key 2026-11"),
+        (&sealed, "payload.to=bob", "encrypted with the key 2026-11"),
         (&apart, "h.codec=json gzip", "stored apart"),
     ] {
         let refused = sf(&server, &["dead", "edit", letter, "--set", change]);
