@@ -77,7 +77,7 @@ if command -v npm >/dev/null; then
   "$node" -e '
     const [{ files }] = JSON.parse(require("fs").readFileSync(0, "utf8"));
     const have = files.map(({ path }) => path).sort().join(" ");
-    const want = "LICENSE LICENSE-APACHE LICENSE-MIT README.md codecs.js fakes.js http.js index.d.mts index.d.ts index.js index.mjs package.json sql.js trace.js";
+    const want = "LICENSE LICENSE-APACHE LICENSE-MIT README.md claims.js codecs.js fakes.js http.js index.d.mts index.d.ts index.js index.mjs messagepack.js package.json sql.js trace.js";
     if (have !== want) throw new Error(`the package has ${have}, but should have ${want}`);
   ' <"$work/pack"
   echo "ok   the package has all its files, and no others"

@@ -4,22 +4,21 @@
 
 const { createCipheriv, createDecipheriv, createHash, randomBytes } = require('node:crypto');
 const fs = require('node:fs');
-const path = require('node:path');
 const { inspect } = require('node:util');
 const zlib = require('node:zlib');
+const { DirectoryClaims, S3Claims } = require('./claims.js');
+const { UTF8, jsonOfMessagePack } = require('./messagepack.js');
 
 const HEADER = 'codec';
 const MOST_HEADER_BYTES = 256;
 const KEY_NAME = '[A-Za-z0-9][A-Za-z0-9._-]{0,63}';
 const NAME = new RegExp(`^${KEY_NAME}$`);
-const HASH = /^[0-9a-f]{64}$/;
 const GRAMMAR = new RegExp(`^(json|msgpack|raw)(?=.)( gzip)?(?: aes-256-gcm;key=(${KEY_NAME}))?(?: claim;sha256=([0-9a-f]{64}))?$`);
 const KEY_BYTES = 32;
 const MOST_FILE_BYTES = 1024 * 1024;
 const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** A payload cannot be encoded or decoded. A job is tried again then by the policy of its type: a key or an object may arrive. */
 class CodecError extends Error {
@@ -53,12 +52,6 @@ function bound(type, header) {
 
 function sha256Of(bytes) {
   return createHash('sha256').update(bytes).digest('hex');
-}
-
-/** A hash chooses a place, so nothing else may become one. */
-function checkedHash(sha256) {
-  if (typeof sha256 !== 'string' || !HASH.test(sha256)) throw new TypeError('a hash must have 64 hexadecimal digits');
-  return sha256;
 }
 
 /**
@@ -117,113 +110,6 @@ function items(text, place) {
   });
 }
 
-/** A folder, which all producers and handlers share: each file is in a folder of a folder, named by the first digits of its hash. */
-class DirectoryClaims {
-  #path;
-
-  constructor(folder) {
-    this.#path = path.resolve(folder);
-  }
-
-  #file(sha256) {
-    return path.join(this.#path, sha256.slice(0, 2), sha256.slice(2, 4), checkedHash(sha256));
-  }
-
-  /** Stores bytes under their hash. Bytes that are there already get the time of now, so that deletion by age is safe. */
-  async put(sha256, bytes) {
-    const file = this.#file(sha256);
-    if (await touched(file, bytes.length)) return;
-    const folder = path.dirname(file);
-    await fs.promises.mkdir(folder, { recursive: true });
-    const temporary = path.join(folder, `.${randomBytes(8).toString('hex')}.tmp`);
-    try {
-      await fs.promises.writeFile(temporary, bytes, { flag: 'wx' });
-      await synced(temporary);
-      await fs.promises.rename(temporary, file);
-    } catch (error) {
-      await fs.promises.rm(temporary, { force: true });
-      throw error;
-    }
-    await synced(folder);
-  }
-
-  /** Reads the bytes of a hash; undefined if there are none. Of more than `most` bytes, it may return any that are too many. */
-  async get(sha256, most) {
-    let file;
-    try {
-      file = await fs.promises.open(this.#file(sha256), 'r');
-    } catch (error) {
-      if (error.code === 'ENOENT') return undefined;
-      throw error;
-    }
-    try {
-      const { size } = await file.stat();
-      return size > most ? Buffer.alloc(most + 1) : await file.readFile();
-    } finally {
-      await file.close();
-    }
-  }
-}
-
-/** Renews the time of a file that is whole. */
-async function touched(file, size) {
-  try {
-    if ((await fs.promises.stat(file)).size !== size) return false;
-    const now = new Date();
-    await fs.promises.utimes(file, now, now);
-    return true;
-  } catch (error) {
-    if (error.code === 'ENOENT') return false;
-    throw error;
-  }
-}
-
-async function synced(place) {
-  const handle = await fs.promises.open(place, 'r');
-  try {
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-}
-
-/** A bucket of S3, or of a store that is compatible, by an `S3` of @aws-sdk/client-s3: `new S3Claims(new S3({…}), 'my-bucket')`. */
-class S3Claims {
-  #client;
-  #bucket;
-  #prefix;
-
-  constructor(client, bucket, { prefix = '' } = {}) {
-    if (typeof client?.putObject !== 'function' || typeof client.getObject !== 'function') {
-      throw new TypeError('the client must be an S3 of @aws-sdk/client-s3, which has putObject and getObject; S3Client does not');
-    }
-    this.#client = client;
-    this.#bucket = bucket;
-    this.#prefix = prefix;
-  }
-
-  /** Stores bytes under their hash. An object that is written again is as old as its last writing. */
-  async put(sha256, bytes) {
-    await this.#client.putObject({ Bucket: this.#bucket, Key: this.#prefix + checkedHash(sha256), Body: bytes });
-  }
-
-  /** Reads the bytes of a hash; undefined if there are none. */
-  async get(sha256, most) {
-    let answer;
-    try {
-      answer = await this.#client.getObject({ Bucket: this.#bucket, Key: this.#prefix + checkedHash(sha256) });
-    } catch (error) {
-      if (error?.name === 'NoSuchKey' || error?.$metadata?.httpStatusCode === 404) return undefined;
-      throw error;
-    }
-    if (answer.ContentLength > most) {
-      answer.Body.destroy?.();
-      return Buffer.alloc(most + 1);
-    }
-    return Buffer.from(await answer.Body.transformToByteArray());
-  }
-}
-
 /** Decompresses one member of gzip, and never more than this many bytes. */
 function inflated(bytes, most) {
   let inflating;
@@ -239,66 +125,6 @@ function inflated(bytes, most) {
   const isWhole = engine.bytesWritten === bytes.length && bytes.readUInt32LE(bytes.length - 4) === buffer.length % 2 ** 32;
   if (!isWhole) throw new CodecError('bytes follow the compressed payload');
   return buffer;
-}
-
-/** The worker reads no deeper MessagePack. */
-const MOST_DEPTH = 64;
-const WORDS = { 0xc0: 'null', 0xc2: 'false', 0xc3: 'true' };
-/** What has a length, by its first byte, and how many bytes the length has. */
-const LENGTHS = { 0xd9: ['text', 1], 0xda: ['text', 2], 0xdb: ['text', 4], 0xdc: ['array', 2], 0xdd: ['array', 4], 0xde: ['map', 2], 0xdf: ['map', 4] };
-
-/** MessagePack as JSON, as the worker gives it to handlers. It throws if JSON would lose something: bytes, keys that are not texts, NaN. */
-function jsonOfMessagePack(bytes) {
-  let at = 0;
-  const take = (size) => {
-    if (size > bytes.length - at) throw new RangeError('the MessagePack is cut off');
-    at += size;
-    return bytes.subarray(at - size, at);
-  };
-  const finite = (value) => {
-    if (!Number.isFinite(value)) throw new RangeError('JSON has no such number');
-    return JSON.stringify(value);
-  };
-  const numbers = {
-    0xca: () => finite(take(4).readFloatBE()),
-    0xcb: () => finite(take(8).readDoubleBE()),
-    0xcc: () => String(take(1).readUInt8()),
-    0xcd: () => String(take(2).readUInt16BE()),
-    0xce: () => String(take(4).readUInt32BE()),
-    0xcf: () => String(take(8).readBigUInt64BE()),
-    0xd0: () => String(take(1).readInt8()),
-    0xd1: () => String(take(2).readInt16BE()),
-    0xd2: () => String(take(4).readInt32BE()),
-    0xd3: () => String(take(8).readBigInt64BE()),
-  };
-  const kindOf = (first) => {
-    if (LENGTHS[first] !== undefined) return [LENGTHS[first][0], take(LENGTHS[first][1]).readUIntBE(0, LENGTHS[first][1])];
-    if (first <= 0x8f) return ['map', first & 15];
-    if (first <= 0x9f) return ['array', first & 15];
-    if (first <= 0xbf) return ['text', first & 31];
-    throw new RangeError('JSON has no such value');
-  };
-  const value = (depth) => {
-    const first = take(1)[0];
-    if (WORDS[first] !== undefined) return WORDS[first];
-    if (first <= 0x7f || first >= 0xe0) return String(first <= 0x7f ? first : first - 256);
-    if (numbers[first] !== undefined) return numbers[first]();
-    const [kind, length] = kindOf(first);
-    // Each value has a byte at least, so a hostile length takes no memory.
-    if (length > bytes.length - at) throw new RangeError('the MessagePack is cut off');
-    if (kind === 'text') return JSON.stringify(UTF8.decode(take(length)));
-    if (depth >= MOST_DEPTH) throw new RangeError('it is nested too deep');
-    const parts = Array.from({ length }, () => {
-      const part = value(depth + 1);
-      if (kind === 'array') return part;
-      if (!part.startsWith('"')) throw new RangeError('a key is not a text');
-      return `${part}:${value(depth + 1)}`;
-    });
-    return kind === 'array' ? `[${parts.join(',')}]` : `{${parts.join(',')}}`;
-  };
-  const json = bytes.length === 0 ? 'null' : value(0);
-  if (at !== bytes.length) throw new RangeError('bytes follow the MessagePack');
-  return json;
 }
 
 /** Adds what needs the rest of this package. */
