@@ -43,19 +43,25 @@ install() {
 }
 
 # What the tests and the README's quick start need; the block of the README installs this package beside a client.
+# npm waits more than it computes, so all folders are filled at the same time.
 install_all() {
-  command -v npm
-  local version
-  for version in 5 6; do install "$work/clients/ioredis-$version" "ioredis@$version"; done
-  for version in 4 5 6; do install "$work/clients/redis-$version" "redis@$version"; done
-  install "$work/clients/sql" mysql2@3 pg@8
-  install "$work/clients/otel" @opentelemetry/{api@1,core@2,context-async-hooks@2,sdk-trace-base@2}
-  "$node" -e 'require("node:sqlite")' || install "$work/sqlite" "node-linux-$("$node" -p process.arch)@22"
-  install "$work/types" typescript@5 @types/node@20
+  command -v npm || return 1
+  local version each installing=()
+  for version in 5 6; do install "$work/clients/ioredis-$version" "ioredis@$version" & installing+=($!); done
+  for version in 4 5 6; do install "$work/clients/redis-$version" "redis@$version" & installing+=($!); done
+  install "$work/clients/sql" mysql2@3 pg@8 & installing+=($!)
+  install "$work/clients/otel" @opentelemetry/{api@1,core@2,context-async-hooks@2,sdk-trace-base@2} & installing+=($!)
+  "$node" -e 'require("node:sqlite")' || { install "$work/sqlite" "node-linux-$("$node" -p process.arch)@22" & installing+=($!); }
+  install "$work/types" typescript@5 @types/node@20 & installing+=($!)
+  quick_start & installing+=($!)
+  for each in "${installing[@]}"; do wait "$each" || return 1; done
+}
+
+quick_start() {
   mkdir -p "$work/quick" "$work/streamfleet/sdk"
   ln -s "$here" "$work/streamfleet/sdk/node"
   block install >"$work/install"
-  (cd "$work/quick" && bash -euo pipefail "$work/install")
+  (cd "$work/quick" && bash -euo pipefail "$work/install") || return 1
   (cd "$work/quick" && "$node" -e 'require("redis"); new (require("streamfleet").Worker)()')
 }
 

@@ -31,9 +31,11 @@ test('the quick start works', { skip, timeout: 600_000 }, async () => {
   fs.mkdirSync(path.join(folder, 'streamfleet'), { recursive: true });
   fs.symlinkSync(path.join(__dirname, '..', '..'), path.join(folder, 'streamfleet', 'sdk'));
   fs.mkdirSync(cwd);
+  fs.mkdirSync(path.join(folder, 'bin'));
+  fs.symlinkSync(fs.realpathSync(process.env.STREAMFLEET_BIN), path.join(folder, 'bin', 'streamfleet'));
   const env = {
     ...process.env,
-    PATH: [path.dirname(fs.realpathSync(process.env.STREAMFLEET_BIN)), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
+    PATH: [path.join(folder, 'bin'), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
     STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
   };
   const script = (how) => ['-euc', blocks(`shell ${how}`)[0].code.replaceAll('6390', String(port))];

@@ -316,9 +316,11 @@ test('the quick start of the README works', { skip }, async () => {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'streamfleet-node-'));
   const port = await freePort();
   quickStart(folder, port);
+  fs.mkdirSync(path.join(folder, 'bin'));
+  fs.symlinkSync(fs.realpathSync(BIN), path.join(folder, 'bin', 'streamfleet'));
   const env = {
     ...process.env,
-    PATH: [path.dirname(fs.realpathSync(BIN)), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
+    PATH: [path.join(folder, 'bin'), path.dirname(process.execPath), process.env.PATH].join(path.delimiter),
     STREAMFLEET__TELEMETRY__LISTEN: `127.0.0.1:${await freePort()}`,
   };
   // The check starts the program and compares the types.

@@ -110,8 +110,10 @@ test('the_packages_exist', function (): void {
         throw new Skipped('there is no apt-get');
     }
     preg_match_all('/apt-get install -y (.*)/', code('run', 'apt'), $packages);
-    foreach (explode(' ', implode(' ', $packages[1])) as $package) {
-        contains("Package: $package", command(['apt-cache', 'show', '--no-all-versions', $package], '/'));
+    $packages = explode(' ', implode(' ', $packages[1]));
+    $found = command(['apt-cache', 'show', '--no-all-versions', ...$packages], '/');
+    foreach ($packages as $package) {
+        contains("Package: $package\n", $found);
     }
 });
 

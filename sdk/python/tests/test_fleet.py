@@ -406,7 +406,9 @@ class QuickStart(unittest.TestCase):
             with open(wrapper, "w") as file:
                 file.write(f'#!/bin/sh\nPYTHONPATH={SDK}:$PYTHONPATH exec {sys.executable} "$@"\n')
             os.chmod(wrapper, 0o755)
-            path = os.path.dirname(os.path.abspath(BIN)) + os.pathsep + os.environ["PATH"]
+            os.mkdir(os.path.join(folder, "bin"))
+            os.symlink(os.path.realpath(BIN), os.path.join(folder, "bin", "streamfleet"))
+            path = os.path.join(folder, "bin") + os.pathsep + os.environ["PATH"]
             environment = {**os.environ, "PATH": path, "STREAMFLEET__TELEMETRY__LISTEN": f"127.0.0.1:{free_port()}"}
 
             def script(how):

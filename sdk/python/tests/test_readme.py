@@ -73,9 +73,10 @@ class Readme(unittest.TestCase):
     @unittest.skipUnless(shutil.which("apt-cache"), "there is no apt")
     def test_the_packages_exist(self):
         (block,) = blocks("shell apt")
-        for package in re.search(r"apt-get install -y (.*)", block["code"])[1].split():
-            found = subprocess.run(["apt-cache", "show", "--no-all-versions", package], capture_output=True, text=True)
-            self.assertIn(f"Package: {package}", found.stdout, found.stderr)
+        packages = re.search(r"apt-get install -y (.*)", block["code"])[1].split()
+        found = subprocess.run(["apt-cache", "show", "--no-all-versions", *packages], capture_output=True, text=True)
+        for package in packages:
+            self.assertIn(f"Package: {package}\n", found.stdout, found.stderr)
 
     def test_examples_of_handlers_run(self):
         orders = {

@@ -58,10 +58,12 @@ class ReadmeTest < Minitest::Test
       cwd = stage.path('shop')
       FileUtils.mkdir_p([cwd, stage.path('streamfleet')])
       FileUtils.ln_s(File.dirname(Helper::SDK), stage.path('streamfleet/sdk'))
+      FileUtils.mkdir_p(stage.path('bin'))
+      FileUtils.ln_s(File.realpath(Helper::BIN), stage.path('bin/streamfleet'))
       port = Helper.free_port
       script = ->(how) { ['sh', '-euc', "cd shop\n#{code("shell #{how}").gsub('6390', port.to_s)}"] }
       BLOCKS.each { |how, _, text| File.write(File.join(cwd, how.split.last), text.gsub('6390', port.to_s)) if how&.start_with?('file ') }
-      env = { 'PATH' => "#{File.dirname(File.realpath(Helper::BIN))}:#{ENV['PATH']}", 'STREAMFLEET__TELEMETRY__LISTEN' => "127.0.0.1:#{Helper.free_port}" }
+      env = { 'PATH' => "#{stage.path('bin')}:#{ENV['PATH']}", 'STREAMFLEET__TELEMETRY__LISTEN' => "127.0.0.1:#{Helper.free_port}" }
       assert_equal 0, Process.wait2(stage.start('install', script.call('install'), env))[1].exitstatus
       dev = stage.start('dev', script.call('dev'), env)
       Helper.eventually('its Redis') { File.exist?(File.join(cwd, '.streamfleet/password')) }
