@@ -114,7 +114,9 @@ def drain(top, night):
     top.until("that it is drained", lambda: any(name in line and "drained" in line for line in top.text().split("\n")))
 
 
-def move(top, _):
+def move(top, stage):
+    # The list also has the moves of those who were here before.
+    before = sum(task["kind"] == "move" for task in stage.api("/queues/bulk/tasks")["items"])
     top.choose("bulk")
     top.press(ENTER, "/")
     top.type(f"type={WARMED['top']}")
@@ -128,7 +130,8 @@ def move(top, _):
     top.press(ENTER)
     top.see("moves them")
     top.press("7")
-    top.until("that the move is over", lambda: any("move" in line and "done" in line for line in top.text().split("\n") if "running" not in line))
+    over = lambda: sum("move" in line and "done" in line and "running" not in line for line in top.text().split("\n"))
+    top.until("that the move is over", lambda: over() > before)
     return planned
 
 
