@@ -8,6 +8,7 @@
 # make deploy-check   checks the files under deploy/
 # make sdk-check   tests the packages in sdk/ with the real program
 # make drivers-check   tests the drivers for Laravel, Symfony, Django and NestJS, and the package for Ruby, beside the queues of their frameworks
+# make codecs-check   passes encoded payloads from one language to another, with the real program
 # make api-check  checks the description of the console's API, and uses the API through a client that is generated from it
 # make clients-check  builds the example for Java, whose client is generated from the same description, and runs it with a real fleet
 # make browser-check  uses the console in a real Chromium with a real fleet; make browser-check ARGS=--pictures also saves the docs' pictures
@@ -29,7 +30,7 @@
 
 CARGO ?= cargo
 
-.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check drivers-check api-check clients-check browser-check top-picture console-check console-large takeover-check grafana-check image-check servers servers-check soak audit sql-check sql-load
+.PHONY: demo test check check-code check-fleets long long-programs storms long-modules packages bench bench-bullmq lint lua public-api public-api-update advisories redis program deploy-check sdk-check drivers-check codecs-check api-check clients-check browser-check top-picture console-check console-large takeover-check grafana-check image-check servers servers-check soak audit sql-check sql-load
 
 demo: redis
 	$(CARGO) run --locked --profile demo --package streamfleet-demo -- $(ARGS)
@@ -134,6 +135,10 @@ sdk-check: program
 # These install frameworks and run their own queues beside ours, which takes long.
 drivers-check:
 	$(MAKE) --no-print-directory sdk-check PACKAGES="laravel symfony hyperf webman django nestjs ruby"
+
+codecs-check: program
+	$(CARGO) build --locked --all-features --example codecs
+	STREAMFLEET_BIN=target/debug/streamfleet STREAMFLEET_CODECS=target/debug/examples/codecs ./tests/codecs/check.sh
 
 # These install what they need, as the checks of the packages do.
 api-check: program

@@ -31,6 +31,7 @@ impl Handler for Print {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "an example has no other configuration")]
 fn variable(name: &str) -> Result<String, Box<dyn Error>> {
     std::env::var(name).map_err(|_| format!("set {name}").into())
 }

@@ -62,7 +62,7 @@ class DirectoryClaims {
   }
 }
 
-/** Renews the time of a file that is whole. */
+/** Renews the time of a file that is whole. A file of another user is replaced. */
 async function touched(file, size) {
   try {
     if ((await fs.promises.stat(file)).size !== size) return false;
@@ -70,7 +70,7 @@ async function touched(file, size) {
     await fs.promises.utimes(file, now, now);
     return true;
   } catch (error) {
-    if (error.code === 'ENOENT') return false;
+    if (['ENOENT', 'EACCES', 'EPERM'].includes(error.code)) return false;
     throw error;
   }
 }

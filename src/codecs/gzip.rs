@@ -19,9 +19,10 @@ pub(super) fn deflated(plain: &[u8]) -> Result<Vec<u8>, CodecError> {
 pub(super) fn inflated(bytes: &[u8], most: usize) -> Result<Vec<u8>, CodecError> {
     let (mut rest, mut plain) = (bytes, Vec::new());
     let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
-    GzDecoder::new(&mut rest).take(limit).read_to_end(&mut plain).map_err(|error| match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => CodecError("the compressed payload is cut off".to_owned()),
-        _ => CodecError(format!("the compressed payload is not gzip: {error}")),
+    GzDecoder::new(&mut rest).take(limit).read_to_end(&mut plain).map_err(|error| {
+        let is_cut = error.kind() == std::io::ErrorKind::UnexpectedEof;
+        let other = || format!("the compressed payload is not gzip: {error}");
+        CodecError(if is_cut { "the compressed payload is cut off".to_owned() } else { other() })
     })?;
     if plain.len() > most {
         return Err(CodecError(format!("the decompressed payload has more than {most} bytes")));

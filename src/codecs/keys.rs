@@ -57,6 +57,10 @@ impl Keys {
     /// # Errors
     ///
     /// [`CodecError`], which names the variable and the item that is wrong.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the application names the variable, which is none of the configuration"
+    )]
     pub fn from_env(name: &str) -> Result<Self, CodecError> {
         let unset = format!("the variable {name} is not set: it must have the keys, as name:base64");
         let text = std::env::var(name).map_err(|_| CodecError(unset))?;

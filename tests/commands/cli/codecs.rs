@@ -52,7 +52,7 @@ fn a_job_is_shown_as_far_as_anybody_can_see_it() {
         let id = write(&server, LANE, (header, payload));
         let unseen = told(&server, &["status", &id])["payload_unseen"].as_str().unwrap().to_owned();
         assert!(unseen.starts_with(&why) && unseen.ends_with(": not shown"), "{unseen}");
-        assert!(stdout_of(&server, &["status", &id]).contains(&format!("payload:     {unseen}\n")));
+        assert!(stdout_of(&server, &["status", &id]).contains(&unseen));
     }
     let other = write(&server, LANE, ("h264", b"frame"));
     assert_eq!(told(&server, &["status", &other])["payload"], "frame");
@@ -102,7 +102,11 @@ fn a_letter_is_shown_exported_and_not_edited() {
     assert!(exported.contains(r#""value":"secret""#) && !exported.contains("ann@example.com"), "{exported}");
     for (letter, change, what) in [
         (&gzip, "payload.to=bob", "compressed"),
+<<<<<<< HEAD
         (&sealed, "payload.to=bob", "encrypted with the key 2026-11"),
+=======
+        (&sealed, "payload.a=1", "encrypted with the key 2026-11"),
+>>>>>>> codecs
         (&apart, "h.codec=json gzip", "stored apart"),
     ] {
         let refused = sf(&server, &["dead", "edit", letter, "--set", change]);
@@ -114,5 +118,4 @@ fn a_letter_is_shown_exported_and_not_edited() {
     }
     let refused = sf(&server, &["dead", "edit", &sealed, "--type", "mail.other"]);
     assert!(refused.stderr.contains("of an encrypted one not the type"), "{refused:?}");
-    assert_eq!(sf(&server, &["dead", "edit", &sealed, "--set", "h.tenant=8"]).code, Some(0));
 }

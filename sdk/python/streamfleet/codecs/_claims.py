@@ -65,13 +65,13 @@ class Directory:
 
 
 def _touched(file: str, size: int) -> bool:
-    """Renews the time of a file that is whole."""
+    """Renews the time of a file that is whole. A file of another user is replaced."""
     try:
         if os.stat(file).st_size != size:
             return False
         os.utime(file)
         return True
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return False
 
 

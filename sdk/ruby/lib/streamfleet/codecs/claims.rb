@@ -48,7 +48,8 @@ module Streamfleet
 
         File.utime(nil, nil, file)
         true
-      rescue Errno::ENOENT
+      rescue Errno::ENOENT, Errno::EACCES, Errno::EPERM
+        # A file of another user is replaced.
         false
       end
 
