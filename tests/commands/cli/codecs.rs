@@ -102,11 +102,7 @@ fn a_letter_is_shown_exported_and_not_edited() {
     assert!(exported.contains(r#""value":"secret""#) && !exported.contains("ann@example.com"), "{exported}");
     for (letter, change, what) in [
         (&gzip, "payload.to=bob", "compressed"),
-<<<<<<< HEAD
         (&sealed, "payload.to=bob", "encrypted with the key 2026-11"),
-=======
-        (&sealed, "payload.a=1", "encrypted with the key 2026-11"),
->>>>>>> codecs
         (&apart, "h.codec=json gzip", "stored apart"),
     ] {
         let refused = sf(&server, &["dead", "edit", letter, "--set", change]);
