@@ -189,7 +189,7 @@ fn a_signal_leaves_a_task_that_drops_letters_running() {
 
 #[test]
 fn a_signal_leaves_the_task_of_a_replay_running_and_somebody_else_ends_it() {
-    const LETTERS: u64 = 10_000;
+    const LETTERS: u64 = 3_000;
     let server = RedisServer::start();
     let add = "for nth = 1, tonumber(ARGV[1]) do redis.call('XADD', KEYS[1], '*', 'type', 'test', 'payload', nth) end";
     server.cmd(&["EVAL", add, "1", DEAD, &LETTERS.to_string()]);
@@ -206,7 +206,7 @@ fn a_signal_leaves_the_task_of_a_replay_running_and_somebody_else_ends_it() {
     assert_eq!((&task["state"], &task["rate"]), (&"running".into(), &Value::Null));
     assert_eq!(json(&server, &["tasks", "pause", id])["state"], "paused");
     assert_eq!(json(&server, &["tasks", "resume", id])["replayed"], LETTERS);
-    assert_eq!((left(), server.cmd(&["XLEN", "sf:{default}:jobs"])), (0, redis::Value::Int(10_000)));
+    assert_eq!((left(), server.cmd(&["XLEN", "sf:{default}:jobs"])), (0, redis::Value::Int(3_000)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
