@@ -142,7 +142,7 @@ impl Envelope {
 
 /// The fields that the fleet or one of its scripts reads in a light entry, beside [`OFFLOADED`]. Those of producers may have any
 /// other name.
-const INLINE: [&[u8]; 51] = [
+const INLINE: [&[u8]; 53] = [
     b"type",
     b"id",
     b"attempt",
