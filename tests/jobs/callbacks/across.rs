@@ -111,10 +111,7 @@ async fn a_job_whose_acceptance_is_not_answered_is_accepted_once() {
     let mail = beside(&scene, "mail").await;
     let fleet = start(config(&scene, QueueConfig::default()), acts.clone());
     let then = r#"[{"type":"test","queue":"mail"}]"#;
-    until_async("the queues to be served", SOON, async || {
-        mail.snapshot().await.is_ok_and(|queue| queue.consumers > 0)
-    })
-    .await;
+    until_async("the queues to be served", SOON, async || mail.was_joined().await.unwrap()).await;
     // The first script that has the record of the second job is the one that submits it.
     scene.proxy.set(Mode::drop_reply_to("sf:{mail}:job:default.", 1));
     let first = xadd(&scene, &["payload", "{}", "then", then]);
