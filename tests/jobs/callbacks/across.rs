@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use streamfleet::job::{JobId, Lane, QueueName, State};
+use streamfleet::job::{JobId, QueueName, State};
 use streamfleet::worker::QueueConfig;
 use streamfleet::{Fleet, FleetConfig, Producer, Queue, Submission};
 use streamfleet_engine::admin::Status;
@@ -111,10 +111,7 @@ async fn a_job_whose_acceptance_is_not_answered_is_accepted_once() {
     let mail = beside(&scene, "mail").await;
     let fleet = start(config(&scene, QueueConfig::default()), acts.clone());
     let then = r#"[{"type":"test","queue":"mail"}]"#;
-    until_async("the queues to be served", SOON, async || {
-        mail.consumers(Lane::Normal).await.is_ok_and(|consumers| !consumers.is_empty())
-    })
-    .await;
+    until_async("the queues to be served", SOON, async || mail.was_joined().await.unwrap()).await;
     // The first script that has the record of the second job is the one that submits it.
     scene.proxy.set(Mode::drop_reply_to("sf:{mail}:job:default.", 1));
     let first = xadd(&scene, &["payload", "{}", "then", then]);
