@@ -44,7 +44,8 @@ async fn no_kill_of_a_worker_loses_a_chain_or_submits_its_next_job_twice() {
     let [orders, mail] = ["orders", "mail"].map(|name| broker.queue(name.parse().unwrap()));
     let next = ChainedJob::new(&"test".parse().unwrap(), Some("{}".to_owned())).unwrap();
     let next = next.queue(mail.name());
-    let jobs = (0..CHAINS).map(|_| Submission::new("test").unwrap().then(&[next.clone()]).unwrap());
+    let jobs =
+        (0..CHAINS).map(|_| Submission::new("test").unwrap().then(std::slice::from_ref(&next)).unwrap());
     Producer::new(orders.clone()).submit_all(jobs).await.unwrap();
     let mut workers = [worker(&server), worker(&server)];
     for nth in 0..KILLS {

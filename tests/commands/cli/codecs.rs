@@ -26,10 +26,7 @@ fn write(server: &RedisServer, stream: &str, (header, payload): (&str, &[u8])) -
         vec![b"XADD", stream.as_bytes(), b"*", b"type", b"mail.send", b"encoding", b"raw"];
     command.extend([&b"payload"[..], payload, b"h.codec", header.as_bytes(), b"h.tenant", b"9"]);
     command.extend([&b"dead_reason"[..], b"fatal", b"dead_error", b"no"]);
-    match server.cmd(&command) {
-        redis::Value::BulkString(id) => String::from_utf8(id).unwrap(),
-        other => panic!("{other:?}"),
-    }
+    redis::from_redis_value(server.cmd(&command)).unwrap()
 }
 
 fn claim() -> String {

@@ -248,7 +248,7 @@ async fn the_variables_of_opentelemetry_say_where_how_often_and_with_which_heade
     let launch = launch(&server, "127.0.0.1:0", "")
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
         .env("OTEL_TRACES_EXPORTER", "none")
-        .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", &collector.uri())
+        .env("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", collector.uri())
         .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary")
         .env("OTEL_METRIC_EXPORT_INTERVAL", "1000")
         .env("OTEL_SERVICE_NAME", "mail");
