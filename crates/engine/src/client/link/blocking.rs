@@ -12,7 +12,7 @@ use crate::job::EntryId;
 
 impl Link {
     /// Waits at most `longest` until a list has an item, and removes it. True if there was one. The link must be
-    /// [`Role::Blocking`].
+    /// [`Role::Blocking`](super::Role::Blocking).
     pub async fn pop(&self, list: Key, longest: Duration) -> Result<bool, Error> {
         let client = self.client();
         let item = Box::pin(client.blpop(list, longest.as_secs_f64()));
@@ -28,7 +28,7 @@ impl Link {
         self.watch(None, popped).await
     }
 
-    /// Waits at most `longest` until a stream has an entry after this one, and returns its id. The link must be [`Role::Blocking`].
+    /// Waits at most `longest` until a stream has an entry after this one, and returns its id. The link must be [`Role::Blocking`](super::Role::Blocking).
     pub async fn await_entry(
         &self,
         stream: Key,
