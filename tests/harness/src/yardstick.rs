@@ -90,13 +90,8 @@ impl Yardstick {
 
     /// Fails if a script took longer than the machine's load explains.
     pub fn judge(self, server: &RedisServer) -> Verdict {
-        self.judge_by(server, LONGEST)
-    }
-
-    /// Fails if a script took longer than this many microseconds on an idle machine and the load of this one explain.
-    pub fn judge_by(self, server: &RedisServer, longest: i64) -> Verdict {
         let (least, most, others) = self.read(server);
-        let allowed = longest * most / least;
+        let allowed = LONGEST * most / least;
         println!("known work took {least} to {most} us");
         tell(&others);
         match others.first() {
