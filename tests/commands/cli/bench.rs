@@ -85,7 +85,7 @@ mod long {
 
     #[test]
     fn bench_measures_each_way_to_run_programs_in_every_language_that_is_installed() {
-        let args = ["bench", "--only", "programs", "--jobs", "1000", "--rounds", "1", "--json"];
+        let args = ["bench", "--only", "programs", "--jobs", "5000", "--rounds", "1", "--json"];
         let output = Launch::new(&args).output(PROGRAMS_RAN);
         assert_eq!(output.code, Some(0), "{output:?}");
         let report: Value = serde_json::from_str(&output.stdout).unwrap();
