@@ -134,11 +134,12 @@ def two_operators(visit):
             yield from watch.open("/")
             palette(watch, "Pause", "mail")
             watch.page.locator(f"{DRAWER} form").wait_for()
+        # The way back is offered for 15 s, so everything is ready before they begin.
+        bob.expected = {409}
+        bob.page.locator(REASON_FIELD).fill("bob, too")
         ann.page.locator(REASON_FIELD).fill("ann looks into it")
         ann.page.locator(SEND).click()
         ann.page.locator(".toast.good", has_text="paused").wait_for()
-        bob.expected = {409}
-        bob.page.locator(REASON_FIELD).fill("bob, too")
         bob.page.locator(SEND).click()
         bob.page.locator(ALERT).first.wait_for()
         said = " ".join(bob.page.locator(ALERT).all_inner_texts())
