@@ -29,9 +29,9 @@ variants! {
     /// How often a step may run.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum StepKind: Display {
-        /// As often as needed, until it succeeds or reaches its limit.
+        /// The step runs as often as needed, until it succeeds or reaches its limit.
         Auto = "auto",
-        /// Never twice, unless a person says so: what it does cannot be undone.
+        /// The step never runs twice, unless a person says so: what it does cannot be undone.
         Once = "once",
     }
 }
