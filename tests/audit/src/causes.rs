@@ -9,6 +9,9 @@ use harness::weather::{Cause, Event};
 /// How precisely the end of a standstill is known, in nanoseconds.
 const AWAKE: u64 = 60_000_000;
 
+/// What happened this long before or after a run belongs to its description, in nanoseconds.
+const NEAR: u64 = 10_000_000_000;
+
 /// What made others take over what a worker held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
@@ -161,10 +164,13 @@ impl Causes {
         self.of_all.iter().any(|quiet| quiet.from <= until && quiet.until >= from)
     }
 
-    /// Describes all that is known about a worker, with times since `origin`.
-    pub fn describe(&self, pid: u32, origin: u64) -> String {
+    /// Describes what is known about a worker around its runs, each from one time until another, with times since `origin`.
+    pub fn describe(&self, pid: u32, origin: u64, runs: &[(u64, u64)]) -> String {
         let since = |t: u64| if t == u64::MAX { f64::INFINITY } else { (t as f64 - origin as f64) / 1e9 };
-        let near = |t: &u64| since(*t).abs() < 30.0;
+        let touches = |(from, until): &(u64, u64), t: u64| {
+            t >= from.saturating_sub(NEAR) && t <= until.saturating_add(NEAR)
+        };
+        let near = |t: &u64| runs.iter().any(|run| touches(run, *t));
         let mut parts: Vec<String> = Vec::new();
         for (from, until, _) in self.ends.get(&pid).into_iter().flatten() {
             parts.push(format!("ends {:+.3}..{:+.3}", since(*from), since(*until)));

@@ -182,7 +182,9 @@ impl<'a> View<'a> {
         }
         let pids: BTreeSet<u32> = spans.iter().map(|span| span.pid).collect();
         for pid in pids {
-            text += &format!("\n    {}", self.case.causes.describe(pid, origin));
+            let own = spans.iter().filter(|span| span.pid == pid);
+            let runs: Vec<_> = own.map(|span| (span.from, span.end.map_or(span.from, |(t, _)| t))).collect();
+            text += &format!("\n    {}", self.case.causes.describe(pid, origin, &runs));
         }
         let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
         for span in ids.iter().flat_map(|id| self.of_id(id)).filter(|span| !spans.contains(span)) {
