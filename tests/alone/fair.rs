@@ -13,6 +13,7 @@ use harness::fleet::{Running, quick};
 use harness::process::{Launch, Worker};
 use harness::redis_server::RedisServer;
 use harness::scene::{LONG, SOON, STREAM, Scene};
+use harness::slowness::Slowness;
 use harness::wait::{until, until_async, waited_for};
 
 /// How many jobs one script adds: more would block Redis for too long.
@@ -98,12 +99,11 @@ async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
         scene.queue.gates().rules().await.unwrap().fair().is_some()
     })
     .await;
-    let flood = flood();
+    let (flood, slowness) = (flood(), Slowness::begin());
     add(&scene.server, "a", flood);
     add(&scene.server, "b", 1);
     let ((), first) =
         waited_for("the other tenant's job to start", SOON, async || handler.of("b", 0) == 1).await;
-    assert!(first <= Duration::from_secs(2), "{first:?}");
     let snapshot = scene.queue.snapshot().await.unwrap();
     assert!(snapshot.in_fair_rooms > flood as u64 / 2, "the flood is over: {snapshot:?}");
     assert!(snapshot.oldest_in_fair_rooms.is_some(), "{snapshot:?}");
@@ -111,10 +111,13 @@ async fn a_flood_of_one_tenant_delays_another_by_two_seconds_at_most() {
     add(&scene.server, "c", 1);
     let ((), second) =
         waited_for("the third tenant's job to start", SOON, async || handler.of("c", 0) == 1).await;
+    let slowness = slowness.end();
     eprintln!(
-        "a flood of {flood} jobs delayed other tenants by {first:?} while it was sorted, then by {second:?}"
+        "a flood of {flood} jobs delayed other tenants by {first:?} while it was sorted, then by {second:?}, \
+         on a machine that was {slowness:.1} times slower than at its best"
     );
-    assert!(second <= Duration::from_secs(2), "{second:?}");
+    let most = Duration::from_secs(2).mul_f64(slowness);
+    assert!(first <= most && second <= most, "{first:?}, {second:?} of {most:?}");
     fleet.stop().await;
     let waiting = scene.queue.snapshot().await.unwrap().waiting();
     assert_eq!(waiting + handler.done() as u64, flood as u64 + 2, "some jobs are lost");

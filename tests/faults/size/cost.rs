@@ -26,9 +26,9 @@ pub(super) fn fill(server: &RedisServer, stream: &str, entries: u32, bytes: usiz
 fn read_all(server: &RedisServer, stream: &str) {
     let mut from = "-".to_owned();
     loop {
-        let page = server.cmd(&["XRANGE", stream, &from, "+", "COUNT", "1000"]);
-        let page: Vec<(String, Vec<(String, Vec<u8>)>)> = redis::from_redis_value(page).unwrap();
-        let Some((last, _)) = page.last() else { break };
+        let Value::Array(page) = server.cmd(&["XRANGE", stream, &from, "+", "COUNT", "1000"]) else { break };
+        let Some(last) = page.last().cloned() else { break };
+        let (last, _fields): (String, Value) = redis::from_redis_value(last).unwrap();
         from = format!("({last}");
     }
 }

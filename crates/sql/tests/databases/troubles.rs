@@ -1,5 +1,6 @@
 //! What goes wrong is named by what the caller can do about it.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use streamfleet_sql::history::questions::{LifeKey, life};
@@ -316,26 +317,32 @@ async fn a_server_that_crashes_within_a_write_is_transient(place: Place) {
     let database = Database::connect(&place.url.as_str().into(), &options).await.unwrap();
     migrate(&database, &Part::ALL).await.unwrap();
     let lives: Vec<Ended> = (0..4000).map(ended).collect();
-    let (mut failures, is_over) = (0, std::sync::atomic::AtomicBool::new(false));
+    let (written, failures, is_over) = (Cell::new(0), Cell::new(0), Cell::new(false));
     let writes = async {
         for lives in lives.chunks(20).cycle() {
             while let Err(error) = write(&database, lives).await {
                 assert!(error.is_transient(), "{error:?}");
-                failures += 1;
+                failures.set(failures.get() + 1);
             }
-            if is_over.load(std::sync::atomic::Ordering::Relaxed) {
+            written.set(written.get() + 1);
+            if is_over.get() {
                 break;
             }
         }
     };
     let crashes = async {
-        for _ in 0..4 {
+        let mut crashes = 0;
+        // A session that was opened again may wait for its turn when the next crash comes, so each waits for a write.
+        while crashes < 4 || failures.get() == 0 {
+            assert!(crashes < 40, "no crash came within a write");
+            let before = written.get();
+            until("a write between two crashes", async || written.get() > before).await;
             place.crash().await;
+            crashes += 1;
         }
-        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        is_over.set(true);
     };
     tokio::join!(writes, crashes);
-    assert!(failures > 0, "no crash came within a write");
     assert_eq!(write(&database, &lives).await.unwrap().stored, lives.len());
     let mut hand = place.hand().await;
     assert_eq!(hand.number("SELECT COUNT(*) FROM sf_jobs").await, 4000);
