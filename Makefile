@@ -75,13 +75,17 @@ check: redis check-code
 # What only compiles. `.ci/run` runs it beside `make test` and `make grafana-check`.
 check-code: lint public-api advisories
 
-# What starts servers, fleets and other programs. Four at a time, because they wait more than they compute. What takes longest comes first, and
-# none of the first three has a prerequisite, which would let others begin before it. Each prints what it has to say when it has ended. Nothing
-# that is wrong ends the others. The packages come after them: their interpreters compute, and the storms look at how long things take.
+# What starts servers, fleets and other programs. The storms look at how long things take, so they come first, and nothing runs beside them.
+# Then four at a time, because they wait more than they compute. What takes longest comes first, and neither of the first two has a prerequisite,
+# which would let others begin before it. Each prints what it has to say when it has ended. The packages come last: their interpreters compute.
+# Nothing that is wrong ends the others.
 check-fleets:
-	+$(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
-	  storms long-modules long-programs servers-check deploy-check
-	+$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target packages sql-check ARGS=--if-possible
+	+@failed=; \
+	  $(MAKE) --no-print-directory storms || failed=1; \
+	  $(MAKE) --no-print-directory --jobs=4 --keep-going --output-sync=target \
+	    long-modules long-programs servers-check deploy-check || failed=1; \
+	  $(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target packages sql-check ARGS=--if-possible || failed=1; \
+	  [ -z "$$failed" ]
 
 # One after the other: they install packages.
 packages:
