@@ -163,7 +163,7 @@ async fn a_canary_stops_the_second_run_of_jobs_that_were_done(place: Place) {
     let lives: Vec<Ended> = (0..330_u64)
         .map(|number| life("default", number, Ending::Done, if number % 11 == 0 { "1.5.0" } else { "1.4.2" }))
         .collect();
-    // A worker that starts makes partitions, and one who reads while a partition takes rows from the catch-all of PostgreSQL may miss them.
+    // A worker that starts makes partitions, which take rows from the catch-all. In PostgreSQL, a read at that time was seen to miss some, once.
     let worker = scene.worker(HISTORY);
     until_async("the journal", SOON, async || scene.journal_is_kept().await).await;
     write(&scene.database, &lives).await.unwrap();

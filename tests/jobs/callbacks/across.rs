@@ -131,7 +131,7 @@ async fn a_hand_over_that_runs_again_finds_the_job() {
     let first = xadd(&scene, &["payload", "{}", "then", then]);
     let (id, _) = next_of(&scene.queue, &first, &mail).await;
     let status = scene.queue.status(&first).await.unwrap().unwrap();
-    // The same entry is delivered again, which happens if its worker dies before Redis takes the end.
+    // Redis delivers an entry twice if its worker dies before Redis takes the end.
     let own = status.children[0].to_string();
     let order = format!(r#"{{"queue":"mail","type":"test","payload":1,"parent":"{first}"}}"#);
     let again =
